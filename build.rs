@@ -1,0 +1,38 @@
+//! Lets every binary find libtorch at run time, however it is started.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    // torch-sys, whose `links` key is `tch`, tells where it found libtorch.
+    println!("cargo::rerun-if-env-changed=DEP_TCH_LIBTORCH_LIB");
+    let Some(libraries) = env::var_os("DEP_TCH_LIBTORCH_LIB").map(PathBuf::from) else {
+        return;
+    };
+    // Our own binaries, tests, examples and benches carry the path.
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", libraries.display());
+    // Doctests and crates on top of ours can't be given link arguments from here. But cargo puts a
+    // library folder on the dynamic loader's path for what it runs, if it lies in its own target folder.
+    if let Some(out) = env::var_os("OUT_DIR") {
+        let link = Path::new(&out).join("libtorch");
+        if let Err(error) = symlink(&libraries, &link) {
+            println!("cargo::warning=no link to libtorch at {}: {error}", link.display());
+            return;
+        }
+        println!("cargo::rustc-link-search=native={}", link.display());
+    }
+}
+
+#[cfg(unix)]
+fn symlink(libraries: &Path, link: &Path) -> std::io::Result<()> {
+    if link.symlink_metadata().is_ok() {
+        fs::remove_file(link)?;
+    }
+    std::os::unix::fs::symlink(libraries, link)
+}
+
+#[cfg(not(unix))]
+fn symlink(_: &Path, _: &Path) -> std::io::Result<()> {
+    Ok(())
+}

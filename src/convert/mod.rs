@@ -1,0 +1,9 @@
+//! Arrow → tensors.
+
+mod from_arrow;
+mod receipt;
+mod wrap;
+
+pub(crate) use from_arrow::Converter;
+pub use from_arrow::{from_arrow, from_arrow_chunks, from_arrow_with_receipt};
+pub use receipt::{ColumnReceipt, CopyReason, Receipt};

@@ -1,0 +1,79 @@
+//! What is no tensor stays an Arrow array.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array, new_empty_array};
+use arrow::compute::{cast, concat};
+use arrow::datatypes::DataType;
+
+use crate::error::Result;
+use crate::schema::EntrySpec;
+use crate::tensor::NonTensorStack;
+
+/// Waste that is not worth a copy.
+const TOLERATED_WASTE: usize = 64 * 1024;
+
+pub(super) fn wrap(mut chunks: Vec<ArrayRef>, spec: &EntrySpec) -> Result<NonTensorStack> {
+    let values = match chunks.len() {
+        0 => new_empty_array(spec.field.data_type()),
+        1 => compact(chunks.remove(0))?,
+        _ => join(chunks)?,
+    };
+    Ok(NonTensorStack::with_field(Arc::clone(&spec.field), values))
+}
+
+/// All chunks in one array; strings and bytes past what 32-bit offsets reach get 64-bit ones.
+fn join(mut chunks: Vec<ArrayRef>) -> Result<ArrayRef> {
+    let wide = match chunks[0].data_type() {
+        DataType::Utf8 => Some(DataType::LargeUtf8),
+        DataType::Binary => Some(DataType::LargeBinary),
+        DataType::List(field) => Some(DataType::LargeList(Arc::clone(field))),
+        _ => None,
+    };
+    if let Some(wide) = wide {
+        let extent = |chunk: &ArrayRef| match chunk.data_type() {
+            DataType::Utf8 => chunk.as_string::<i32>().offsets().last().copied(),
+            DataType::Binary => chunk.as_binary::<i32>().offsets().last().copied(),
+            DataType::List(_) => chunk.as_list::<i32>().offsets().last().copied(),
+            _ => None,
+        };
+        let extent = |chunk| extent(chunk).map_or(0, i64::from);
+        if chunks.iter().map(extent).sum::<i64>() > i64::from(i32::MAX) {
+            chunks = chunks.iter().map(|chunk| cast(chunk, &wide)).collect::<Result<_, _>>()?;
+        }
+    }
+    let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+    Ok(concat(&chunks)?)
+}
+
+/// A copy of what the array shows, if it keeps much more than that alive: a row cut out of a large
+/// batch must not keep the batch.
+fn compact(array: ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Utf8View => {
+            let views = array.as_string_view();
+            let held: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
+            if wasteful(held, views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
+        }
+        DataType::BinaryView => {
+            let views = array.as_binary_view();
+            let held: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
+            if wasteful(held, views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
+        }
+        _ => {
+            let data = array.to_data();
+            match data.get_slice_memory_size() {
+                Ok(shown) if wasteful(data.get_array_memory_size(), shown) => {
+                    let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+                    copy.try_extend(0, 0, data.len())?;
+                    make_array(copy.freeze())
+                }
+                _ => array,
+            }
+        }
+    })
+}
+
+fn wasteful(held: usize, shown: usize) -> bool {
+    held.saturating_sub(shown) > TOLERATED_WASTE.max(shown)
+}

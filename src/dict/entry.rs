@@ -1,0 +1,158 @@
+//! What a key holds.
+
+use arrow::array::UInt64Array;
+use tch::{Device, Tensor};
+
+use super::TensorDict;
+use super::index::Selection;
+use crate::error::{Error, Result};
+use crate::tensor::{JaggedTensor, NonTensorStack};
+
+/// What a key of a tensordict holds.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Entry {
+    /// A dense tensor.
+    Tensor(Tensor),
+    /// Rows of different lengths.
+    Jagged(JaggedTensor),
+    /// Values that are no tensors.
+    NonTensor(NonTensorStack),
+    /// A nested tensordict.
+    Dict(TensorDict),
+}
+
+impl Entry {
+    /// `tensor`, `jagged`, `non_tensor` or `dict`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Entry::Tensor(_) => "tensor",
+            Entry::Jagged(_) => "jagged",
+            Entry::NonTensor(_) => "non_tensor",
+            Entry::Dict(_) => "dict",
+        }
+    }
+
+    /// The shape, batch first; -1 for a ragged dim. For a dict, its batch size.
+    pub fn shape(&self) -> Vec<i64> {
+        match self {
+            Entry::Tensor(tensor) => tensor.size(),
+            Entry::Jagged(jagged) => jagged.shape(),
+            Entry::NonTensor(values) => values.batch_size().to_vec(),
+            Entry::Dict(dict) => dict.batch_size().to_vec(),
+        }
+    }
+
+    /// The dense tensor, if it is one.
+    pub fn as_tensor(&self) -> Option<&Tensor> {
+        match self {
+            Entry::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// The jagged tensor, if it is one.
+    pub fn as_jagged(&self) -> Option<&JaggedTensor> {
+        match self {
+            Entry::Jagged(jagged) => Some(jagged),
+            _ => None,
+        }
+    }
+
+    /// The non-tensor values, if they are such.
+    pub fn as_non_tensor(&self) -> Option<&NonTensorStack> {
+        match self {
+            Entry::NonTensor(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The nested tensordict, if it is one.
+    pub fn as_dict(&self) -> Option<&TensorDict> {
+        match self {
+            Entry::Dict(dict) => Some(dict),
+            _ => None,
+        }
+    }
+
+    /// Another handle on the same storage.
+    #[must_use]
+    pub fn shallow_clone(&self) -> Entry {
+        match self {
+            Entry::Tensor(tensor) => Entry::Tensor(tensor.shallow_clone()),
+            Entry::Jagged(jagged) => Entry::Jagged(jagged.shallow_clone()),
+            Entry::NonTensor(values) => Entry::NonTensor(values.clone()),
+            Entry::Dict(dict) => Entry::Dict(dict.shallow_clone()),
+        }
+    }
+
+    pub(super) fn to_device(&self, device: Device) -> Result<Entry> {
+        Ok(match self {
+            Entry::Tensor(tensor) => Entry::Tensor(tensor.f_to_device(device)?),
+            Entry::Jagged(jagged) => Entry::Jagged(jagged.to_device(device)?),
+            Entry::NonTensor(values) => Entry::NonTensor(values.clone()),
+            Entry::Dict(dict) => Entry::Dict(dict.to(device)?),
+        })
+    }
+
+    pub(super) fn select(&self, selection: &Selection) -> Result<Entry> {
+        match self {
+            Entry::Tensor(tensor) => select_tensor(tensor, selection).map(Entry::Tensor),
+            Entry::Jagged(jagged) => match selection {
+                Selection::Row(row) => jagged.row(*row).map(Entry::Tensor),
+                Selection::Slice { start, stop, step: 1 } => jagged.slice(*start, *stop).map(Entry::Jagged),
+                _ => jagged.select(&Tensor::f_from_slice(&selection.rows())?).map(Entry::Jagged),
+            },
+            Entry::NonTensor(values) => match selection {
+                Selection::Row(row) => Ok(values.row(position(*row)?).into()),
+                Selection::Slice { start, stop, step: 1 } => {
+                    Ok(values.slice(position(*start)?, position(*stop)?).into())
+                }
+                _ => {
+                    let rows = selection.rows().into_iter().map(|row| Ok(position(row)? as u64));
+                    values.select(&UInt64Array::from(rows.collect::<Result<Vec<_>>>()?)).map(Entry::NonTensor)
+                }
+            },
+            Entry::Dict(dict) => dict.index_with(selection).map(Entry::Dict),
+        }
+    }
+}
+
+fn select_tensor(tensor: &Tensor, selection: &Selection) -> Result<Tensor> {
+    Ok(match selection {
+        Selection::Row(row) => tensor.f_select(0, *row)?,
+        Selection::Slice { start, stop, step } => tensor.f_slice(0, *start, *stop, *step)?,
+        Selection::Rows(rows) => {
+            let rows = Tensor::f_from_slice(rows)?.f_to_device(tensor.device())?;
+            tensor.f_index_select(0, &rows)?
+        }
+    })
+}
+
+fn position(row: i64) -> Result<usize> {
+    usize::try_from(row).map_err(|_| Error::index(format!("row {row} is out of bounds")))
+}
+
+impl From<Tensor> for Entry {
+    fn from(tensor: Tensor) -> Self {
+        Entry::Tensor(tensor)
+    }
+}
+
+impl From<JaggedTensor> for Entry {
+    fn from(jagged: JaggedTensor) -> Self {
+        Entry::Jagged(jagged)
+    }
+}
+
+impl From<NonTensorStack> for Entry {
+    fn from(values: NonTensorStack) -> Self {
+        Entry::NonTensor(values)
+    }
+}
+
+impl From<TensorDict> for Entry {
+    fn from(dict: TensorDict) -> Self {
+        Entry::Dict(dict)
+    }
+}

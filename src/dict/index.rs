@@ -1,0 +1,146 @@
+//! Which part of a batch.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+
+use crate::error::{Error, Result};
+
+/// Which part of the first batch dim: one row, a slice, a list of rows or a mask.
+///
+/// Rows and bounds may be negative and then count from the end. Bounds beyond the batch are cut to it,
+/// as Python does; rows beyond it are errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Index {
+    /// One row; the batch loses its first dim.
+    Row(i64),
+    /// Rows from `start` to before `stop`, each `step`-th; a negative step goes backwards.
+    Slice {
+        /// The first row; without one, the first (or last, going backwards).
+        start: Option<i64>,
+        /// The row to stop before; without one, all are taken.
+        stop: Option<i64>,
+        /// The distance between rows, not 0.
+        step: i64,
+    },
+    /// These rows, in this order, repeats allowed.
+    Rows(Vec<i64>),
+    /// The rows where the mask is true; it is as long as the batch.
+    Mask(Vec<bool>),
+}
+
+/// An index checked against the size of a batch.
+#[derive(Debug)]
+pub(crate) enum Selection {
+    Row(i64),
+    /// `0 <= start <= stop <= size`, `step >= 1`.
+    Slice {
+        start: i64,
+        stop: i64,
+        step: i64,
+    },
+    Rows(Vec<i64>),
+}
+
+impl Selection {
+    /// The rows, one by one.
+    pub(crate) fn rows(&self) -> Vec<i64> {
+        match self {
+            Selection::Row(row) => vec![*row],
+            Selection::Slice { start, stop, step } => walk(*start, *stop, *step),
+            Selection::Rows(rows) => rows.clone(),
+        }
+    }
+
+    /// The size of the first dim after the selection; `None` if the dim is gone.
+    pub(crate) fn size(&self) -> Option<i64> {
+        match self {
+            Selection::Row(_) => None,
+            Selection::Slice { start, stop, step } => Some((stop - start + step - 1) / step),
+            Selection::Rows(rows) => Some(rows.len() as i64),
+        }
+    }
+}
+
+fn walk(start: i64, stop: i64, step: i64) -> Vec<i64> {
+    let inside = |row: &i64| if step > 0 { *row < stop } else { *row > stop };
+    std::iter::successors(Some(start), |row| row.checked_add(step)).take_while(inside).collect()
+}
+
+impl Index {
+    pub(crate) fn resolve(&self, size: i64) -> Result<Selection> {
+        let row = |row: i64| {
+            let at = if row < 0 { row.checked_add(size) } else { Some(row) };
+            at.filter(|at| (0..size).contains(at))
+                .ok_or_else(|| Error::index(format!("row {row} is out of bounds for a batch of {size}")))
+        };
+        match self {
+            Index::Row(at) => Ok(Selection::Row(row(*at)?)),
+            Index::Rows(rows) => Ok(Selection::Rows(rows.iter().map(|at| row(*at)).collect::<Result<_>>()?)),
+            Index::Mask(mask) => {
+                if mask.len() as i64 != size {
+                    return Err(Error::index(format!("a mask of {} can't index a batch of {size}", mask.len())));
+                }
+                Ok(Selection::Rows((0i64..).zip(mask).filter(|(_, keep)| **keep).map(|(at, _)| at).collect()))
+            }
+            Index::Slice { step: 0, .. } => Err(Error::index("a slice's step can't be 0")),
+            Index::Slice { start, stop, step } => {
+                let cut = |bound: i64, low: i64, high: i64| {
+                    let bound = if bound < 0 { bound.saturating_add(size) } else { bound };
+                    bound.clamp(low, high)
+                };
+                if *step > 0 {
+                    let start = start.map_or(0, |start| cut(start, 0, size));
+                    let stop = stop.map_or(size, |stop| cut(stop, 0, size)).max(start);
+                    // A step past the end takes the first row alone, whatever its size.
+                    Ok(Selection::Slice { start, stop, step: (*step).min(size.max(1)) })
+                } else {
+                    let start = start.map_or(size - 1, |start| cut(start, -1, size - 1));
+                    let stop = stop.map_or(-1, |stop| cut(stop, -1, size - 1));
+                    Ok(Selection::Rows(walk(start, stop, *step)))
+                }
+            }
+        }
+    }
+}
+
+impl From<i64> for Index {
+    fn from(row: i64) -> Self {
+        Index::Row(row)
+    }
+}
+
+impl From<Range<i64>> for Index {
+    fn from(range: Range<i64>) -> Self {
+        Index::Slice { start: Some(range.start), stop: Some(range.end), step: 1 }
+    }
+}
+
+impl From<RangeFrom<i64>> for Index {
+    fn from(range: RangeFrom<i64>) -> Self {
+        Index::Slice { start: Some(range.start), stop: None, step: 1 }
+    }
+}
+
+impl From<RangeTo<i64>> for Index {
+    fn from(range: RangeTo<i64>) -> Self {
+        Index::Slice { start: None, stop: Some(range.end), step: 1 }
+    }
+}
+
+impl From<RangeFull> for Index {
+    fn from(_: RangeFull) -> Self {
+        Index::Slice { start: None, stop: None, step: 1 }
+    }
+}
+
+impl From<Vec<i64>> for Index {
+    fn from(rows: Vec<i64>) -> Self {
+        Index::Rows(rows)
+    }
+}
+
+impl From<Vec<bool>> for Index {
+    fn from(mask: Vec<bool>) -> Self {
+        Index::Mask(mask)
+    }
+}

@@ -1,0 +1,6 @@
+//! Tensordicts for people and for machines.
+
+mod json;
+mod text;
+
+pub use json::write_json;

@@ -1,0 +1,121 @@
+//! A tensordict as an indented table.
+
+use std::fmt;
+
+use tch::{Device, Kind, Tensor};
+
+use crate::dict::{Entry, TensorDict};
+use crate::dtype::DType;
+use crate::options::device_name;
+use crate::tensor::{JaggedTensor, NonTensorStack};
+
+/// Values shown of a row of numbers, and rows shown of an entry.
+const SHOWN: i64 = 4;
+/// Characters of values shown of an entry.
+const WIDTH: usize = 60;
+
+/// One line per entry: key (nested ones indented), kind, type, shape, device. The alternate form `{:#}`
+/// adds the first few values.
+impl fmt::Display for TensorDict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = self.device().map_or("none".to_owned(), device_name);
+        write!(f, "TensorDict  batch_size={:?}  device={device}", self.batch_size())?;
+        let mut lines = Vec::new();
+        describe(self, 1, f.alternate(), &mut lines);
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..5).map(width).collect();
+        for line in &lines {
+            let mut text = String::new();
+            for (cell, width) in line.iter().zip(&widths) {
+                text.push_str(&format!("{cell:width$}  "));
+            }
+            text.push_str(&line[5]);
+            write!(f, "\n{}", text.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Key, kind, type, shape, device and values of each entry.
+fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[String; 6]>) {
+    for (name, entry) in dict.iter() {
+        let (data_type, device, preview) = match entry {
+            Entry::Tensor(tensor) => (dtype(tensor), device_name(tensor.device()), tensor_values(tensor)),
+            Entry::Jagged(jagged) => (dtype(jagged.values()), device_name(jagged.device()), jagged_values(jagged)),
+            Entry::NonTensor(stack) => (stack.data_type().to_string(), String::new(), non_tensor_values(stack)),
+            Entry::Dict(_) => (String::new(), String::new(), String::new()),
+        };
+        let preview = if values { preview } else { String::new() };
+        let key = format!("{}{}", "  ".repeat(depth), quoted(name));
+        lines.push([key, entry.kind().to_owned(), cut(&data_type, 40), shape(&entry.shape()), device, preview]);
+        if let Entry::Dict(dict) = entry {
+            describe(dict, depth + 1, values, lines);
+        }
+    }
+}
+
+/// The name as it is, or quoted where it would not read as one word.
+fn quoted(name: &str) -> String {
+    let plain = !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if plain { name.to_owned() } else { format!("{name:?}") }
+}
+
+fn dtype(tensor: &Tensor) -> String {
+    tensor.f_kind().map_or_else(|_| "unknown".to_owned(), |kind| DType::from(kind).to_string())
+}
+
+fn shape(sizes: &[i64]) -> String {
+    let sizes: Vec<_> = sizes.iter().map(|size| if *size < 0 { "*".to_owned() } else { size.to_string() }).collect();
+    format!("[{}]", sizes.join(", "))
+}
+
+fn tensor_values(tensor: &Tensor) -> String {
+    cut(&nested_values(tensor).unwrap_or_default(), WIDTH)
+}
+
+/// The first few values as nested lists, of at most `SHOWN` items each.
+fn nested_values(tensor: &Tensor) -> Result<String, tch::TchError> {
+    let Some(size) = tensor.size().first().copied() else {
+        return scalar(tensor);
+    };
+    let shown = (0..size.min(SHOWN)).map(|at| nested_values(&tensor.f_select(0, at)?));
+    let mut items = shown.collect::<Result<Vec<_>, _>>()?;
+    items.extend((size > SHOWN).then(|| "…".to_owned()));
+    Ok(format!("[{}]", items.join(", ")))
+}
+
+fn scalar(tensor: &Tensor) -> Result<String, tch::TchError> {
+    let tensor = tensor.f_to_device(Device::Cpu)?;
+    Ok(match tensor.f_kind()? {
+        Kind::Bool => (tensor.f_int64_value(&[])? != 0).to_string(),
+        Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64 => tensor.f_int64_value(&[])?.to_string(),
+        // In the precision of the dtype, so that 0.1 reads as 0.1.
+        Kind::Half | Kind::BFloat16 | Kind::Float => format!("{:?}", tensor.f_double_value(&[])? as f32),
+        _ => format!("{:?}", tensor.f_double_value(&[])?),
+    })
+}
+
+fn jagged_values(jagged: &JaggedTensor) -> String {
+    let rows = jagged.num_rows();
+    let shown = (0..rows.min(SHOWN)).map(|row| jagged.row(row).ok().and_then(|row| nested_values(&row).ok()));
+    let mut rows_shown: Vec<_> = shown.map(Option::unwrap_or_default).collect();
+    rows_shown.extend((rows > SHOWN).then(|| "…".to_owned()));
+    cut(&format!("[{}]", rows_shown.join(", ")), WIDTH)
+}
+
+fn non_tensor_values(stack: &NonTensorStack) -> String {
+    let count = stack.values().len();
+    let shown =
+        (0..count.min(SHOWN as usize)).map(|row| stack.value(row).map_or_else(|_| "?".to_owned(), |v| v.to_string()));
+    let mut values: Vec<_> = shown.map(|value| cut(&value, WIDTH / 2)).collect();
+    values.extend((count > SHOWN as usize).then(|| "…".to_owned()));
+    cut(&format!("[{}]", values.join(", ")), WIDTH)
+}
+
+/// At most `width` characters.
+fn cut(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

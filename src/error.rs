@@ -1,0 +1,245 @@
+//! The one error type: what went wrong, where, and what to do about it.
+
+use std::fmt;
+
+use crate::key::NestedKey;
+
+/// A result whose error is [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, the key (and row, where known) it went wrong at, and what to do about it.
+///
+/// Ask the predicates ([`is_null`](Error::is_null), [`is_key`](Error::is_key), …) which kind it is.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: Kind,
+    message: String,
+    key: Option<NestedKey>,
+    row: Option<usize>,
+    remedy: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Null,
+    Key,
+    Shape,
+    Index,
+    Option,
+    Overflow,
+    Device,
+    Copy,
+    Schema,
+    Engine,
+    Libtorch,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Null => "null",
+            Kind::Key => "key",
+            Kind::Shape => "shape",
+            Kind::Index => "index",
+            Kind::Option => "option",
+            Kind::Overflow => "overflow",
+            Kind::Device => "device",
+            Kind::Copy => "copy",
+            Kind::Schema => "schema",
+            Kind::Engine => "engine",
+            Kind::Libtorch => "libtorch",
+        }
+    }
+}
+
+impl Error {
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner { kind, message: message.into(), key: None, row: None, remedy: None, source: None }))
+    }
+
+    /// Nulls that `Nulls::Raise` refuses.
+    pub(crate) fn null(message: impl Into<String>) -> Self {
+        Error::new(Kind::Null, message)
+    }
+
+    /// A key that is missing, taken, or not usable.
+    pub(crate) fn key(message: impl Into<String>) -> Self {
+        Error::new(Kind::Key, message)
+    }
+
+    /// Shapes, batch sizes or offsets that don't fit together.
+    pub(crate) fn shape(message: impl Into<String>) -> Self {
+        Error::new(Kind::Shape, message)
+    }
+
+    /// An index outside the batch.
+    pub(crate) fn index(message: impl Into<String>) -> Self {
+        Error::new(Kind::Index, message)
+    }
+
+    /// An option with an unknown name or a value that it does not take.
+    pub(crate) fn option(message: impl Into<String>) -> Self {
+        Error::new(Kind::Option, message)
+    }
+
+    /// A number that the tensor's dtype can't hold.
+    pub(crate) fn overflow(message: impl Into<String>) -> Self {
+        Error::new(Kind::Overflow, message)
+    }
+
+    /// A device that is not there.
+    pub(crate) fn device(message: impl Into<String>) -> Self {
+        Error::new(Kind::Device, message)
+    }
+
+    /// A copy that `CopyPolicy::Never` forbids.
+    pub(crate) fn copy(message: impl Into<String>) -> Self {
+        Error::new(Kind::Copy, message)
+    }
+
+    /// A column type that can't be read as declared.
+    pub(crate) fn schema(message: impl Into<String>) -> Self {
+        Error::new(Kind::Schema, message)
+    }
+
+    /// An error that a query engine reported.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn engine(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let source = source.into();
+        let mut error = Error::new(Kind::Engine, source.to_string());
+        error.0.source = Some(source);
+        error
+    }
+
+    pub(crate) fn at(mut self, key: impl Into<NestedKey>) -> Self {
+        self.0.key = Some(key.into());
+        self
+    }
+
+    pub(crate) fn at_row(mut self, row: usize) -> Self {
+        self.0.row = Some(row);
+        self
+    }
+
+    /// Counts the row, if known, from further back: `by` rows came before the part it was counted in.
+    pub(crate) fn after_rows(mut self, by: usize) -> Self {
+        self.0.row = self.0.row.map(|row| row + by);
+        self
+    }
+
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.0.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Nulls met a column whose nulls are refused.
+    pub fn is_null(&self) -> bool {
+        self.0.kind == Kind::Null
+    }
+
+    /// A key is missing, taken, or can't be used.
+    pub fn is_key(&self) -> bool {
+        self.0.kind == Kind::Key
+    }
+
+    /// Shapes, batch sizes or offsets don't fit together.
+    pub fn is_shape(&self) -> bool {
+        self.0.kind == Kind::Shape
+    }
+
+    /// An index lies outside the batch.
+    pub fn is_index(&self) -> bool {
+        self.0.kind == Kind::Index
+    }
+
+    /// An option has an unknown name or a value that it does not take.
+    pub fn is_option(&self) -> bool {
+        self.0.kind == Kind::Option
+    }
+
+    /// A number is too large for the tensor's dtype.
+    pub fn is_overflow(&self) -> bool {
+        self.0.kind == Kind::Overflow
+    }
+
+    /// The device asked for is not there.
+    pub fn is_device(&self) -> bool {
+        self.0.kind == Kind::Device
+    }
+
+    /// A copy was needed that the copy policy forbids.
+    pub fn is_copy(&self) -> bool {
+        self.0.kind == Kind::Copy
+    }
+
+    /// A column's type can't be read as it is declared.
+    pub fn is_schema(&self) -> bool {
+        self.0.kind == Kind::Schema
+    }
+
+    /// The query engine failed: planning, reading or running.
+    pub fn is_engine(&self) -> bool {
+        self.0.kind == Kind::Engine
+    }
+
+    /// The kind as one lower-case word, for machines: `null`, `key`, `shape`, `index`, `option`,
+    /// `overflow`, `device`, `copy`, `schema`, `engine` or `libtorch`.
+    pub fn kind(&self) -> &'static str {
+        self.0.kind.name()
+    }
+
+    /// The entry or column at fault, if it is one.
+    pub fn nested_key(&self) -> Option<&NestedKey> {
+        self.0.key.as_ref()
+    }
+
+    /// The row at fault, counted from the start of the batch (or whole result) being converted.
+    pub fn row(&self) -> Option<usize> {
+        self.0.row
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind: _, message, key, row, remedy, source: _ } = &*self.0;
+        if let Some(key) = key {
+            write!(f, "{key}: ")?;
+        }
+        f.write_str(message)?;
+        if let Some(row) = row {
+            write!(f, " (row {row})")?;
+        }
+        if let Some(remedy) = remedy {
+            write!(f, "; {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<tch::TchError> for Error {
+    fn from(source: tch::TchError) -> Self {
+        // libtorch appends its C++ stack to the message; the first line says what was wrong.
+        let text = source.to_string();
+        let mut error = Error::new(Kind::Libtorch, text.lines().next().unwrap_or_default());
+        error.0.source = Some(Box::new(source));
+        error
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(source: arrow::error::ArrowError) -> Self {
+        let mut error = Error::new(Kind::Schema, source.to_string());
+        error.0.source = Some(Box::new(source));
+        error
+    }
+}

@@ -1,0 +1,193 @@
+//! A tensor over memory that Arrow allocated, without a copy.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+
+use arrow::buffer::MutableBuffer;
+use tch::Tensor;
+use torch_sys::C_tensor;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+// The C interface that libtorch keeps stable: torch/csrc/stable/c/shim.h of 2.13.0.
+unsafe extern "C" {
+    fn torch_from_blob(
+        data: *mut c_void,
+        ndim: i64,
+        sizes: *const i64,
+        strides: *const i64,
+        storage_offset: i64,
+        dtype: i32,
+        device_type: i32,
+        device_index: i32,
+        tensor: *mut *mut C_tensor,
+        layout: i32,
+        opaque_metadata: *const u8,
+        opaque_metadata_size: i64,
+        deleter: extern "C" fn(data: *mut c_void, context: *mut c_void),
+        deleter_context: *mut c_void,
+    ) -> i32;
+    fn torch_exception_get_what_without_backtrace() -> *const c_char;
+}
+
+// c10::DeviceType::CPU and c10::Layout::Strided, both 0 since they exist.
+const CPU: i32 = 0;
+const STRIDED: i32 = 0;
+/// A `c10::Device` without an index, which is what a CPU is.
+const NO_INDEX: i32 = -1;
+
+/// A contiguous CPU tensor over `buffer`, which it owns from here on.
+///
+/// # Errors
+///
+/// The shape needs more bytes than the buffer holds, or its element count or bytes overflow; the
+/// buffer isn't aligned for the dtype; the dtype has no Arrow form.
+pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) -> Result<Tensor> {
+    let (code, size) = scalar_type(dtype)?;
+    let needed = shape.iter().try_fold(size, |bytes, dim| bytes.checked_mul(usize::try_from(*dim).ok()?));
+    if needed.is_none_or(|needed| needed > buffer.len()) {
+        return Err(Error::shape(format!("{} bytes can't hold a {dtype} tensor of shape {shape:?}", buffer.len())));
+    }
+    if needed == Some(0) {
+        return Ok(Tensor::f_zeros(shape, (dtype.kind(), tch::Device::Cpu))?);
+    }
+    if !buffer.as_ptr().addr().is_multiple_of(size) {
+        return Err(Error::shape(format!("the buffer of a {dtype} tensor isn't aligned to {size} bytes")));
+    }
+    debug_assert!(dtype != DType::Bool || buffer.iter().all(|byte| *byte <= 1), "booleans are 0 or 1");
+
+    let mut strides = vec![1; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        strides[dim - 1] = strides[dim] * shape[dim];
+    }
+    let ndim = i64::try_from(shape.len()).map_err(|_| Error::shape("too many dims"))?;
+    let mut owner = Box::new(buffer);
+    let data = owner.as_mut_ptr().cast::<c_void>();
+    let context = Box::into_raw(owner).cast::<c_void>();
+    let mut tensor: *mut C_tensor = ptr::null_mut();
+    // SAFETY: `data` points to at least as many initialised bytes as shape and dtype need (checked
+    // above; `MutableBuffer::len` counts initialised bytes) and is aligned for the dtype. The memory
+    // lives until `release` drops the box at `context`, which libtorch calls once, when the last
+    // tensor of the storage goes ("deleter" in shim.h). Nobody else can reach it: the box holds the
+    // `MutableBuffer`, sole owner of its allocation by construction. `sizes` and `strides` hold `ndim`
+    // numbers each and are only read during the call. `MutableBuffer` is `Send`, so any thread may
+    // release it. Tests: `outlives_its_source`, `released_once`, `rejects_short_buffers`.
+    let status = unsafe {
+        torch_from_blob(
+            data,
+            ndim,
+            shape.as_ptr(),
+            strides.as_ptr(),
+            0,
+            code,
+            CPU,
+            NO_INDEX,
+            &mut tensor,
+            STRIDED,
+            ptr::null(),
+            0,
+            release,
+            context,
+        )
+    };
+    if status != 0 || tensor.is_null() {
+        // Whether libtorch has called the deleter by now isn't said; leaking the box is safe either way.
+        return Err(Error::from(tch::TchError::Torch(last_exception())));
+    }
+    // SAFETY: on success shim.h gives a new reference, a heap-allocated `at::Tensor`, which is what
+    // `C_tensor` stands for in torch-sys; `Tensor` frees it with `delete` as torch_api.cpp does.
+    Ok(unsafe { Tensor::from_ptr(tensor) })
+}
+
+extern "C" fn release(_data: *mut c_void, context: *mut c_void) {
+    // SAFETY: `context` came from `Box::into_raw` in `tensor_over`, and libtorch calls a storage's
+    // deleter once.
+    drop(unsafe { Box::from_raw(context.cast::<MutableBuffer>()) });
+}
+
+fn last_exception() -> String {
+    // SAFETY: shim.h: the pointer is borrowed and valid until this thread's next exception; it is
+    // copied at once.
+    let message = unsafe {
+        let what = torch_exception_get_what_without_backtrace();
+        if what.is_null() { None } else { Some(CStr::from_ptr(what).to_string_lossy().into_owned()) }
+    };
+    message.unwrap_or_else(|| "libtorch could not make a tensor".to_owned())
+}
+
+/// c10::ScalarType's number, and the bytes of an element.
+fn scalar_type(dtype: DType) -> Result<(i32, usize)> {
+    Ok(match dtype {
+        DType::Uint8 => (0, 1),
+        DType::Int8 => (1, 1),
+        DType::Int16 => (2, 2),
+        DType::Int32 => (3, 4),
+        DType::Int64 => (4, 8),
+        DType::Float16 => (5, 2),
+        DType::Float32 => (6, 4),
+        DType::Float64 => (7, 8),
+        DType::Bool => (11, 1),
+        DType::Bfloat16 => (15, 2),
+        DType::Other(_) => return Err(Error::shape(format!("no Arrow buffer holds {dtype}"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(values: Vec<i64>) -> MutableBuffer {
+        MutableBuffer::from(values)
+    }
+
+    #[test]
+    fn outlives_its_source() {
+        let source = buffer(vec![1, 2, 3, 4, 5, 6]);
+        let address = source.as_ptr().addr();
+        let tensor = tensor_over(source, DType::Int64, &[2, 3]).unwrap();
+        assert_eq!(tensor.data_ptr().addr(), address);
+        let row = tensor.get(1);
+        drop(tensor);
+        assert_eq!(Vec::<i64>::try_from(row).unwrap(), [4, 5, 6]);
+    }
+
+    #[test]
+    fn released_once() {
+        // Under the address and leak sanitizers a second release or a leak is reported.
+        for _ in 0..1000 {
+            let tensor = tensor_over(buffer(vec![7; 100]), DType::Int64, &[100]).unwrap();
+            let clone = tensor.shallow_clone();
+            drop(tensor);
+            assert_eq!(clone.sum(tch::Kind::Int64).int64_value(&[]), 700);
+        }
+    }
+
+    #[test]
+    fn released_on_another_thread() {
+        let tensor = tensor_over(buffer(vec![1, 2]), DType::Int64, &[2]).unwrap();
+        std::thread::spawn(move || drop(tensor)).join().unwrap();
+    }
+
+    #[test]
+    fn rejects_short_buffers() {
+        assert!(tensor_over(buffer(vec![1]), DType::Int64, &[2]).unwrap_err().is_shape());
+        assert!(tensor_over(buffer(vec![1]), DType::Int64, &[i64::MAX, i64::MAX]).unwrap_err().is_shape());
+        assert!(tensor_over(buffer(vec![1]), DType::Int64, &[-1]).unwrap_err().is_shape());
+    }
+
+    #[test]
+    fn empty_shapes_need_no_memory() {
+        let tensor = tensor_over(buffer(vec![]), DType::Int64, &[3, 0]).unwrap();
+        assert_eq!(tensor.size(), [3, 0]);
+    }
+
+    #[test]
+    fn dtypes_agree_with_libtorch() {
+        use DType::*;
+        for dtype in [Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Bool, Bfloat16] {
+            let tensor = tensor_over(buffer(vec![0; 4]), dtype, &[4]).unwrap();
+            assert_eq!(DType::from(tensor.kind()), dtype);
+        }
+    }
+}

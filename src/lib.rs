@@ -1,0 +1,33 @@
+//! SQL queries that return tensordicts: dictionaries of libtorch tensors that share a batch size.
+
+mod key;
+
+mod error;
+
+mod options;
+
+mod dtype;
+
+mod schema;
+
+mod nulls;
+
+mod ffi;
+
+mod tensor;
+
+mod dict;
+
+mod convert;
+
+mod display;
+
+pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
+pub use dict::{Entry, Index, TensorDict};
+pub use display::write_json;
+pub use dtype::DType;
+pub use error::{Error, Result};
+pub use key::NestedKey;
+pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};
+pub use schema::{EntrySpec, TensorDictSchema};
+pub use tensor::{JaggedTensor, NonTensorStack, Value};

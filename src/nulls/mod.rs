@@ -1,0 +1,217 @@
+//! Arrow → Arrow: nulls refused, filled or masked. The only place that knows what a null means.
+//!
+//! One file per layout. Each takes an array, the validity that structs above impose on its rows, and
+//! what the schema says about it, and gives the array without nulls (or, for what is no tensor, with
+//! its nulls ruled on). Validity of rows that is to become a mask is handed to [`Masks`].
+
+mod boolean;
+mod fixed_size_list;
+mod list;
+mod non_tensor;
+mod primitive;
+mod struct_;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{DataType, Field, Fields};
+
+use crate::error::{Error, Result};
+use crate::key::NestedKey;
+use crate::options::Nulls;
+use crate::schema::{EntryKind, EntrySpec, MaskRule, TensorDictSchema};
+
+/// What the nulls stage did, for metrics and receipts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Null rows and elements that got a fill value.
+    pub(crate) filled: usize,
+    /// Bytes copied because a buffer to fill was shared.
+    pub(crate) bytes_copied: usize,
+}
+
+/// Row validity of the entries that may have a mask, in the order of the schema.
+pub(crate) struct Masks(Vec<Mask>);
+
+/// Validity of one entry's rows. `None` stands for all valid.
+pub(crate) struct Mask {
+    pub(crate) key: NestedKey,
+    pub(crate) rule: MaskRule,
+    pub(crate) validity: Option<NullBuffer>,
+}
+
+impl Masks {
+    fn record(&mut self, spec: &EntrySpec, validity: Option<NullBuffer>) {
+        if spec.mask != MaskRule::Never {
+            let validity = validity.filter(|validity| validity.null_count() > 0);
+            self.0.push(Mask { key: spec.key.clone(), rule: spec.mask, validity });
+        }
+    }
+
+    pub(crate) fn into_inner(self) -> Vec<Mask> {
+        self.0
+    }
+}
+
+/// One record batch's columns after the stage, each with what was done to it, and the masks.
+pub(crate) struct Ruled {
+    pub(crate) columns: Vec<(ArrayRef, Work)>,
+    pub(crate) masks: Masks,
+}
+
+/// Rules on the nulls of one record batch's columns.
+///
+/// # Errors
+///
+/// A [null](Error::is_null) error at the first column that has nulls and refuses them; a
+/// [schema](Error::is_schema) error if a column isn't of the type that the schema was resolved for.
+pub(crate) fn rule(columns: Vec<ArrayRef>, schema: &TensorDictSchema) -> Result<Ruled> {
+    let mut masks = Masks(Vec::new());
+    let columns = columns
+        .into_iter()
+        .zip(schema.entries())
+        .map(|(column, spec)| {
+            if column.data_type() != spec.field.data_type() {
+                let (got, announced) = (column.data_type(), spec.field.data_type());
+                return Err(
+                    Error::schema(format!("a batch holds {got}, its schema announced {announced}")).at(&spec.key)
+                );
+            }
+            let mut work = Work::default();
+            Ok((rule_entry(column, None, spec, &mut masks, &mut work)?, work))
+        })
+        .collect::<Result<_>>()?;
+    Ok(Ruled { columns, masks })
+}
+
+fn rule_entry(
+    array: ArrayRef,
+    above: Option<&NullBuffer>,
+    spec: &EntrySpec,
+    masks: &mut Masks,
+    work: &mut Work,
+) -> Result<ArrayRef> {
+    match &spec.kind {
+        EntryKind::Dict(entries) => struct_::rule(array, above, spec, entries, masks, work),
+        EntryKind::NonTensor => {
+            let (array, validity) = non_tensor::rule(array, above, spec)?;
+            masks.record(spec, validity);
+            Ok(array)
+        }
+        EntryKind::Dense(_) => {
+            let validity = union(above, array.nulls());
+            let array = elements(array, above.cloned(), spec.output.data_type(), &Place::rows(spec), work)?;
+            masks.record(spec, validity);
+            Ok(array)
+        }
+        EntryKind::Jagged(_) => {
+            let (array, validity) = list::rule(array, above, spec, work)?;
+            masks.record(spec, validity);
+            Ok(array)
+        }
+    }
+}
+
+/// Numbers or booleans, perhaps in fixed-size lists: without nulls of its own or from above.
+fn elements(
+    array: ArrayRef,
+    above: Option<NullBuffer>,
+    target: &DataType,
+    place: &Place<'_>,
+    work: &mut Work,
+) -> Result<ArrayRef> {
+    match target {
+        DataType::FixedSizeList(child, size) => fixed_size_list::rule(array, above, child, *size, place, work),
+        DataType::Boolean => boolean::rule(array, above, place, work),
+        _ => primitive::rule(array, above, place, work),
+    }
+}
+
+/// Where in a column an array lies, to name the row of a null and to know whether it is refused.
+struct Place<'a> {
+    spec: &'a EntrySpec,
+    rows: RowOf<'a>,
+}
+
+/// From an element's position to its row.
+enum RowOf<'a> {
+    /// Each row holds so many elements.
+    Fixed(usize),
+    /// Rows end at these offsets (of `width` elements each).
+    Ragged { offsets: &'a dyn Fn(usize) -> usize, width: usize },
+}
+
+impl<'a> Place<'a> {
+    fn rows(spec: &'a EntrySpec) -> Self {
+        Place { spec, rows: RowOf::Fixed(1) }
+    }
+
+    /// The same column, `size` elements of a fixed-size list further in.
+    fn inside(&self, size: usize) -> Self {
+        let rows = match &self.rows {
+            RowOf::Fixed(width) => RowOf::Fixed(width * size),
+            RowOf::Ragged { offsets, width } => RowOf::Ragged { offsets: *offsets, width: width * size },
+        };
+        Place { spec: self.spec, rows }
+    }
+
+    /// Refuses nulls where the column's nulls are refused.
+    fn check(&self, validity: Option<&NullBuffer>) -> Result<()> {
+        match validity {
+            Some(validity) if self.spec.nulls == Nulls::Raise && validity.null_count() > 0 => {
+                let first = first_null(validity);
+                let row = match &self.rows {
+                    RowOf::Fixed(width) => first / (*width).max(1),
+                    RowOf::Ragged { offsets, width } => offsets(first / (*width).max(1)),
+                };
+                Err(refuse(self.spec, validity.null_count(), row))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The error of `nulls=raise`.
+fn refuse(spec: &EntrySpec, count: usize, row: usize) -> Error {
+    let nulls = if count == 1 { "null" } else { "nulls" };
+    Error::null(format!("{count} {nulls} in a column whose nulls are refused (nulls=raise)"))
+        .at(&spec.key)
+        .at_row(row)
+        .remedy("nulls=fill replaces nulls, nulls=mask replaces them and says where they were")
+}
+
+fn first_null(validity: &NullBuffer) -> usize {
+    (!validity.inner()).set_indices().next().unwrap_or_default()
+}
+
+/// Valid where both are.
+fn union(above: Option<&NullBuffer>, own: Option<&NullBuffer>) -> Option<NullBuffer> {
+    NullBuffer::union(above, own).filter(|validity| validity.null_count() > 0)
+}
+
+/// The mask column that the operator appends: one struct, nested as the mask key and the keys are.
+pub(crate) fn mask_column(masks: Masks, num_rows: usize, field: &Field) -> Result<ArrayRef> {
+    let mut masks = masks.0.into_iter();
+    let column = build_masks(field.data_type(), &mut masks, num_rows)?;
+    debug_assert!(masks.next().is_none(), "each recorded mask has a field");
+    Ok(column)
+}
+
+/// `masks` come in the order of the schema, which is the order of the leaves of the mask column.
+fn build_masks(data_type: &DataType, masks: &mut impl Iterator<Item = Mask>, num_rows: usize) -> Result<ArrayRef> {
+    match data_type {
+        DataType::Struct(fields) => {
+            let children = fields
+                .iter()
+                .map(|field| build_masks(field.data_type(), masks, num_rows))
+                .collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(StructArray::try_new(Fields::clone(fields), children, None)?))
+        }
+        _ => {
+            let validity = masks.next().and_then(|mask| mask.validity);
+            let values = validity.map_or_else(|| BooleanBuffer::new_set(num_rows), NullBuffer::into_inner);
+            Ok(Arc::new(BooleanArray::new(values, None)))
+        }
+    }
+}
