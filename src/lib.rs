@@ -12,6 +12,7 @@ mod schema;
 
 mod nulls;
 
+#[expect(unsafe_code, reason = "the one place for it; see its page")]
 mod ffi;
 
 mod tensor;

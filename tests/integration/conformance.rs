@@ -21,16 +21,16 @@ enum Difference {
     DuplicateNames,
 }
 
-pub struct Case {
-    pub name: String,
-    pub options: Options,
-    pub expected: Value,
-    pub schema: SchemaRef,
-    pub batches: Vec<RecordBatch>,
-    pub path: PathBuf,
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) options: Options,
+    pub(crate) expected: Value,
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
+    pub(crate) path: PathBuf,
 }
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
     let mut files: Vec<PathBuf> = ["from_arrow", "from_arrow_random"]
         .iter()
@@ -169,14 +169,14 @@ fn assert_same(got: &Value, expected: &Value, at: &str) {
     }
 }
 
-pub fn json(dict: &TensorDict) -> Value {
+pub(crate) fn json(dict: &TensorDict) -> Value {
     let mut bytes = Vec::new();
     write_json(dict, &mut bytes).unwrap();
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&bytes)))
 }
 
 /// Checks what a case gave; says whether it is one of the deliberate differences.
-pub fn check(case: &Case, result: tensorquery::Result<TensorDict>) -> bool {
+pub(crate) fn check(case: &Case, result: tensorquery::Result<TensorDict>) -> bool {
     let name = &case.name;
     let difference = difference(case);
     match (&difference, result) {

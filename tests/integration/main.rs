@@ -1,3 +1,5 @@
 //! One binary for all integration tests, so that the engine and libtorch are linked once.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
+
 mod conformance;
