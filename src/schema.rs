@@ -271,6 +271,13 @@ impl EntrySpec {
         !self.may_hold_nulls() || (self.kind == EntryKind::NonTensor && self.nulls != Nulls::Raise)
     }
 
+    /// Whether there is nothing to rule on: no nulls by the schema, or an earlier conversion did.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn needs_no_ruling(&self) -> bool {
+        let ruled_on = self.kind == EntryKind::NonTensor && self.field.metadata().contains_key(NULLS_METADATA_KEY);
+        ruled_on || !self.may_hold_nulls()
+    }
+
     /// Nulls at any depth, by the schema.
     #[cfg(feature = "datafusion")]
     fn may_hold_nulls(&self) -> bool {

@@ -91,7 +91,7 @@ impl TensorizeExec {
 
     /// Whether the operator would hand each batch on as it is.
     pub(super) fn is_idle(&self) -> bool {
-        self.resolved.entries().iter().all(EntrySpec::is_untouched) && self.resolved.mask_field().is_none()
+        self.resolved.entries().iter().all(EntrySpec::needs_no_ruling) && self.resolved.mask_field().is_none()
     }
 
     /// The entry behind an output column, unless that is the masks.
