@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod conformance;
+mod show;
+mod vectors;
