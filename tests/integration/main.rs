@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod conformance;
+mod containers;
+mod ownership;
 mod show;
 mod vectors;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array, new_empty_array};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, make_array, new_empty_array,
+};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 
@@ -62,8 +64,8 @@ fn compact(array: ArrayRef) -> Result<ArrayRef> {
         }
         _ => {
             let data = array.to_data();
-            match data.get_slice_memory_size() {
-                Ok(shown) if wasteful(data.get_array_memory_size(), shown) => {
+            match shown(&data) {
+                Some(shown) if wasteful(data.get_array_memory_size(), shown) => {
                     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
                     copy.try_extend(0, 0, data.len())?;
                     make_array(copy.freeze())
@@ -72,6 +74,28 @@ fn compact(array: ArrayRef) -> Result<ArrayRef> {
             }
         }
     })
+}
+
+/// Bytes that the rows refer to. Lists count the elements of their rows alone, which
+/// `ArrayData::get_slice_memory_size` does not.
+fn shown(data: &ArrayData) -> Option<usize> {
+    fn elements<O: OffsetSizeTrait>(data: &ArrayData) -> Option<usize> {
+        let offsets = &data.buffers()[0].typed_data::<O>()[data.offset()..];
+        // A list of no rows may come without offsets.
+        let (first, last) = (offsets.first()?.as_usize(), offsets.get(data.len())?.as_usize());
+        Some(shown(&data.child_data()[0].slice(first, last - first))? + (data.len() + 1) * size_of::<O>())
+    }
+    let below = match data.data_type() {
+        DataType::List(_) | DataType::Map(..) => elements::<i32>(data)?,
+        DataType::LargeList(_) => elements::<i64>(data)?,
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).ok()?;
+            shown(&data.child_data()[0].slice(data.offset() * size, data.len() * size))?
+        }
+        DataType::Struct(_) => data.child_data().iter().map(shown).sum::<Option<usize>>()?,
+        _ => return data.get_slice_memory_size().ok(),
+    };
+    Some(below + data.nulls().map_or(0, |_| data.len().div_ceil(8)))
 }
 
 fn wasteful(held: usize, shown: usize) -> bool {
