@@ -5,5 +5,6 @@
 mod conformance;
 mod containers;
 mod ownership;
+mod properties;
 mod show;
 mod vectors;
