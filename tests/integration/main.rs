@@ -5,6 +5,7 @@
 mod conformance;
 mod containers;
 mod ownership;
+mod peers;
 mod properties;
 mod show;
 mod vectors;

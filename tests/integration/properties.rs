@@ -319,7 +319,7 @@ fn count_masks(dict: &TensorDict) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn chunks_equal_their_concatenation((schema, chunks) in chunks()) {

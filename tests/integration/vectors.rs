@@ -528,6 +528,43 @@ fn chunks_are_joined() {
 }
 
 #[test]
+fn chunks_of_what_is_no_tensor_are_joined() {
+    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 3]), &Int64Array::from(vec![5, 6])).unwrap();
+    let values = arc(Int64Array::from(vec![1, 2]));
+    let view = ListViewArray::new(item(DataType::Int64), vec![0, 1].into(), vec![2, 1].into(), values, None);
+    let decimals = Decimal128Array::from(vec![150, -200]).with_precision_and_scale(5, 2).unwrap();
+    let arrays: Vec<(ArrayRef, &str)> = vec![
+        (arc(runs), "5, 6, 5, 5"),
+        (arc(union(Some(3))), r#""b", 3, 1, "b""#),
+        (arc(map(vec![Some(vec![("a", Some(1))]), Some(vec![])])), r#"{}, {"a": 1}, {}"#),
+        (arc(view), "[2], [1, 2], [2]"),
+        (arc(decimals), "-2.00, 1.50, -2.00"),
+        (arc(NullArray::new(2)), "null, null, null"),
+        (arc(StringViewArray::from(vec!["a", "b"])), r#""b", "a", "b""#),
+        (arc(fixed(arc(StringArray::from(vec!["a", "b"])), 1, None)), r#"["b"], ["a"], ["b"]"#),
+        (arc(dictionary(vec![Some(1), Some(0)], arc(StringArray::from(vec!["a", "b"])))), r#""a", "b", "a""#),
+    ];
+    for (array, expected) in arrays {
+        let batch = column(array);
+        let chunks = vec![batch.slice(1, batch.num_rows() - 1), batch.slice(0, 2)];
+        let options = Options::default().nulls(Nulls::Fill);
+        let dict = from_arrow_chunks(&batch.schema(), chunks, &options).unwrap();
+        assert_eq!(show(&dict), format!("{{c: nts({expected})}}"));
+    }
+}
+
+#[test]
+fn dense_unions_under_null_structs() {
+    let fields: UnionFields = [(3, Arc::new(Field::new("i", DataType::Int64, true)))].into_iter().collect();
+    // Two rows share one element; only one of them is hidden.
+    let children = vec![arc(Int64Array::from(vec![7, 8]))];
+    let array = UnionArray::try_new(fields, vec![3, 3, 3].into(), Some(vec![0, 0, 1].into()), children).unwrap();
+    let array = structs(vec![("u", arc(array))], Some(vec![false, true, true]));
+    column_gives(array.slice(0, 2), Nulls::Fill, "{c: {u: nts(null, 7)}}");
+    column_gives(array, Nulls::Fill, "{c: {u: nts(null, 7, 8)}}");
+}
+
+#[test]
 fn chunks_must_have_the_columns_of_the_schema() {
     let ab = table(vec![("a", arc(Int64Array::from(vec![1]))), ("b", arc(Int64Array::from(vec![2])))]);
     let ba = table(vec![("b", arc(Int64Array::from(vec![2]))), ("a", arc(Int64Array::from(vec![1])))]);

@@ -7,6 +7,7 @@ use arrow::array::{
 };
 use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 
 use crate::error::Result;
 use crate::schema::EntrySpec;
@@ -24,7 +25,8 @@ pub(super) fn wrap(mut chunks: Vec<ArrayRef>, spec: &EntrySpec) -> Result<NonTen
     Ok(NonTensorStack::with_field(Arc::clone(&spec.field), values))
 }
 
-/// All chunks in one array; strings and bytes past what 32-bit offsets reach get 64-bit ones.
+/// All chunks in one array; strings and bytes past what 32-bit offsets reach get 64-bit ones,
+/// and dictionaries past what their keys reach get 64-bit keys.
 fn join(mut chunks: Vec<ArrayRef>) -> Result<ArrayRef> {
     let wide = match chunks[0].data_type() {
         DataType::Utf8 => Some(DataType::LargeUtf8),
@@ -44,8 +46,19 @@ fn join(mut chunks: Vec<ArrayRef>) -> Result<ArrayRef> {
             chunks = chunks.iter().map(|chunk| cast(chunk, &wide)).collect::<Result<_, _>>()?;
         }
     }
-    let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
-    Ok(concat(&chunks)?)
+    match (concat_all(&chunks), chunks[0].data_type()) {
+        // Each chunk's keys count its own values; all values together may need wider keys.
+        (Err(ArrowError::DictionaryKeyOverflowError), DataType::Dictionary(_, values)) => {
+            let wide = DataType::Dictionary(Box::new(DataType::Int64), values.clone());
+            let chunks = chunks.iter().map(|chunk| cast(chunk, &wide)).collect::<Result<Vec<_>, _>>()?;
+            Ok(concat_all(&chunks)?)
+        }
+        (joined, _) => Ok(joined?),
+    }
+}
+
+fn concat_all(chunks: &[ArrayRef]) -> Result<ArrayRef, ArrowError> {
+    concat(&chunks.iter().map(AsRef::as_ref).collect::<Vec<_>>())
 }
 
 /// A copy of what the array shows, if it keeps much more than that alive: a row cut out of a large
