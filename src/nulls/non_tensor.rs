@@ -26,10 +26,10 @@ pub(super) fn rule(
         _ => array.nulls().cloned(),
     };
     let validity = union(above, own.as_ref());
-    if spec.nulls == Nulls::Raise {
-        if let Some(found) = find_null(&array)? {
-            return Err(refuse(spec, found.count, found.row));
-        }
+    if spec.nulls == Nulls::Raise
+        && let Some(found) = find_null(&array)?
+    {
+        return Err(refuse(spec, found.count, found.row));
     }
     let array = match above {
         Some(above) if above.null_count() > 0 => hide(array, above)?,

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
+mod arguments;
 mod conformance;
 mod containers;
+mod non_tensors;
 mod ownership;
 mod peers;
 mod properties;

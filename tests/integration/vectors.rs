@@ -6,28 +6,24 @@ use std::sync::Arc;
 
 use arrow::array::types::{Float32Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt16Type};
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, DictionaryArray,
-    FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, GenericListArray, Int8Array,
-    Int16Array, Int32Array, Int64Array, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray, ListViewArray,
-    MapArray, MapBuilder, NullArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, RunArray, StringArray,
-    StringBuilder, StringViewArray, StructArray, TimestampMicrosecondArray, UInt16Array, UInt32Array, UInt64Array,
-    UnionArray,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, GenericListArray,
+    Int8Array, Int16Array, Int32Array, Int64Array, LargeListArray, ListArray, OffsetSizeTrait, RecordBatch,
+    StringArray, StructArray, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, Fields, Schema, UnionFields};
+use arrow::datatypes::{DataType, Field, Fields};
 use half::f16;
-use tch::Device;
-use tensorquery::{Entry, NestedKey, Nulls, Options, TensorDict, from_arrow, from_arrow_chunks};
+use tensorquery::{NestedKey, Nulls, Options, from_arrow};
 
 use crate::show::{column, column_of, show, tensor_field};
 
-fn gives(batch: RecordBatch, nulls: Nulls, expected: &str) {
+pub(crate) fn gives(batch: RecordBatch, nulls: Nulls, expected: &str) {
     let dict =
         from_arrow(batch, &Options::default().nulls(nulls)).unwrap_or_else(|error| panic!("{expected}: {error}"));
     assert_eq!(show(&dict), expected);
 }
 
-fn raises(batch: RecordBatch, key: impl Into<NestedKey>, count: usize, row: usize) {
+pub(crate) fn raises(batch: RecordBatch, key: impl Into<NestedKey>, count: usize, row: usize) {
     let key = key.into();
     let error = from_arrow(batch, &Options::default()).expect_err(&key.to_string());
     assert!(error.is_null(), "{error}");
@@ -40,38 +36,38 @@ fn raises(batch: RecordBatch, key: impl Into<NestedKey>, count: usize, row: usiz
     assert_eq!(error.to_string(), text);
 }
 
-fn column_gives(array: impl Array + 'static, nulls: Nulls, expected: &str) {
+pub(crate) fn column_gives(array: impl Array + 'static, nulls: Nulls, expected: &str) {
     gives(column(Arc::new(array)), nulls, expected);
 }
 
-fn column_raises(array: impl Array + 'static, count: usize, row: usize) {
+pub(crate) fn column_raises(array: impl Array + 'static, count: usize, row: usize) {
     raises(column(Arc::new(array)), "c", count, row);
 }
 
-fn arc(array: impl Array + 'static) -> ArrayRef {
+pub(crate) fn arc(array: impl Array + 'static) -> ArrayRef {
     Arc::new(array)
 }
 
-fn some<T>(values: Vec<T>) -> Option<Vec<Option<T>>> {
+pub(crate) fn some<T>(values: Vec<T>) -> Option<Vec<Option<T>>> {
     Some(values.into_iter().map(Some).collect())
 }
 
-fn item(data_type: DataType) -> Arc<Field> {
+pub(crate) fn item(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new("item", data_type, true))
 }
 
-fn fixed(values: ArrayRef, size: i32, validity: Option<Vec<bool>>) -> FixedSizeListArray {
+pub(crate) fn fixed(values: ArrayRef, size: i32, validity: Option<Vec<bool>>) -> FixedSizeListArray {
     let field = item(values.data_type().clone());
     FixedSizeListArray::new(field, size, values, validity.map(NullBuffer::from))
 }
 
-fn list(offsets: Vec<i32>, values: ArrayRef, validity: Option<Vec<bool>>) -> ListArray {
+pub(crate) fn list(offsets: Vec<i32>, values: ArrayRef, validity: Option<Vec<bool>>) -> ListArray {
     let field = item(values.data_type().clone());
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     ListArray::new(field, offsets, values, validity.map(NullBuffer::from))
 }
 
-fn structs(fields: Vec<(&str, ArrayRef)>, validity: Option<Vec<bool>>) -> StructArray {
+pub(crate) fn structs(fields: Vec<(&str, ArrayRef)>, validity: Option<Vec<bool>>) -> StructArray {
     let (fields, arrays): (Vec<_>, Vec<_>) =
         fields.into_iter().map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
     StructArray::new(Fields::from(fields), arrays, validity.map(NullBuffer::from))
@@ -235,7 +231,7 @@ fn malformed_fixed_shape_tensors() {
     }
 }
 
-fn ragged<O: OffsetSizeTrait>(rows: Vec<Option<Vec<Option<i64>>>>) -> GenericListArray<O> {
+pub(crate) fn ragged<O: OffsetSizeTrait>(rows: Vec<Option<Vec<Option<i64>>>>) -> GenericListArray<O> {
     GenericListArray::from_iter_primitive::<Int64Type, _, _>(rows)
 }
 
@@ -295,71 +291,6 @@ fn lists_of_fixed_size_rows() {
     let field = Arc::new(tensor_field("item", &tensors, r#"{"shape": [2, 3], "permutation": [1, 0]}"#));
     let lists = ListArray::new(field, OffsetBuffer::new(vec![0, 1, 1].into()), tensors, None);
     column_gives(lists, Nulls::Raise, "{c: jag(int32[1, 3, 2](1, 4, 2, 5, 3, 6); 0, 1, 1)}");
-}
-
-#[test]
-fn lists_of_what_is_no_tensor() {
-    let numbers = |last: Option<i64>| arc(Int64Array::from(vec![Some(1), Some(2), Some(3), last]));
-    let lists = |validity: Option<Vec<bool>>, last| list(vec![0, 1, 3, 4], numbers(last), validity);
-    let nested = list(vec![0, 2, 2, 3], arc(lists(None, Some(4))), None);
-    column_gives(nested, Nulls::Raise, "{c: nts([[1], [2, 3]], [], [[4]])}");
-    let deep = || list(vec![0, 2, 2, 3], arc(lists(None, None)), None);
-    column_raises(deep(), 1, 2);
-    column_gives(deep(), Nulls::Fill, "{c: nts([[1], [2, 3]], [], [[null]])}");
-    let row = || list(vec![0, 2, 2, 3], arc(lists(Some(vec![true, false, true]), Some(4))), None);
-    column_raises(row(), 1, 0);
-    column_gives(row(), Nulls::Fill, "{c: nts([[1], null], [], [[4]])}");
-
-    let strings = || list(vec![0, 2, 3, 4], arc(StringArray::from(vec![Some("a"), None, Some("b"), None])), None);
-    column_raises(strings(), 2, 0);
-    column_gives(strings(), Nulls::Fill, r#"{c: nts(["a", null], ["b"], [null])}"#);
-    column_gives(strings().slice(1, 1), Nulls::Raise, r#"{c: nts(["b"])}"#);
-
-    let records = structs(
-        vec![("x", arc(Int64Array::from(vec![Some(1), None]))), ("y", arc(StringArray::from(vec!["a", "b"])))],
-        None,
-    );
-    let records = || list(vec![0, 1, 2, 2], arc(records.clone()), Some(vec![true, true, false]));
-    let expected = r#"{c: nts([{x: 1, y: "a"}], [{x: null, y: "b"}], null), _mask: {c: bool[3](T, T, F)}}"#;
-    column_gives(records(), Nulls::Mask, expected);
-    column_raises(records(), 1, 2);
-    column_raises(records().slice(0, 2), 1, 1);
-
-    let nulls = || list(vec![0, 1, 1], arc(NullArray::new(1)), None);
-    column_raises(nulls(), 1, 0);
-    column_gives(nulls(), Nulls::Fill, "{c: nts([null], [])}");
-}
-
-fn map(rows: Vec<Option<Vec<(&str, Option<i64>)>>>) -> MapArray {
-    let mut builder = MapBuilder::new(None, StringBuilder::new(), arrow::array::Int64Builder::new());
-    for row in rows {
-        for (key, value) in row.iter().flatten() {
-            builder.keys().append_value(key);
-            builder.values().append_option(*value);
-        }
-        builder.append(row.is_some()).unwrap();
-    }
-    builder.finish()
-}
-
-#[test]
-fn maps_and_list_views() {
-    let maps = || map(vec![Some(vec![("a", Some(1)), ("b", Some(2))]), Some(vec![]), None]);
-    column_gives(maps(), Nulls::Mask, r#"{c: nts({"a": 1, "b": 2}, {}, null), _mask: {c: bool[3](T, T, F)}}"#);
-    column_raises(maps(), 1, 2);
-    // A null inside a map or a list view is refused as any other.
-    let inner = || map(vec![Some(vec![("a", Some(1))]), Some(vec![("b", None)])]);
-    column_raises(inner(), 1, 1);
-    column_gives(inner(), Nulls::Fill, r#"{c: nts({"a": 1}, {"b": null})}"#);
-
-    let view = |last: Option<i64>| {
-        let values = arc(Int64Array::from(vec![Some(1), Some(2), last]));
-        ListViewArray::new(item(DataType::Int64), vec![0, 2, 0].into(), vec![2, 1, 0].into(), values, None)
-    };
-    column_gives(view(Some(3)), Nulls::Raise, "{c: nts([1, 2], [3], [])}");
-    column_raises(view(None), 1, 1);
-    column_gives(view(None), Nulls::Fill, "{c: nts([1, 2], [null], [])}");
-    column_gives(view(None).slice(0, 1), Nulls::Raise, "{c: nts([1, 2])}");
 }
 
 fn record(x: Vec<Option<i64>>, s: Vec<Option<&str>>, rows: Vec<bool>, validity: Option<Vec<bool>>) -> StructArray {
@@ -424,272 +355,11 @@ fn structs_without_fields() {
 }
 
 #[test]
-fn strings_and_bytes() {
-    let values = || vec![Some("a"), None, Some("ccc")];
-    let expected = r#"{c: nts("a", null, "ccc"), _mask: {c: bool[3](T, F, T)}}"#;
-    column_gives(StringArray::from(values()), Nulls::Mask, expected);
-    column_gives(LargeStringArray::from(values()), Nulls::Mask, expected);
-    column_gives(StringViewArray::from(values()), Nulls::Mask, expected);
-    column_raises(StringViewArray::from(values()), 1, 1);
-    for rows in [0, 1] {
-        let dict = from_arrow(column(arc(StringArray::from(vec!["a"; rows]))), &Options::default()).unwrap();
-        assert_eq!(dict.non_tensor("c").unwrap().batch_size(), [rows as i64]);
-    }
-
-    let bytes = || vec![Some(b"ab".as_slice()), None];
-    let expected = "{c: nts(0x6162, null)}";
-    column_gives(BinaryArray::from(bytes()), Nulls::Fill, expected);
-    column_gives(LargeBinaryArray::from(bytes()), Nulls::Fill, expected);
-    column_gives(BinaryViewArray::from(bytes()), Nulls::Fill, expected);
-    let sized = FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes().into_iter(), 2).unwrap();
-    column_gives(sized, Nulls::Fill, expected);
-}
-
-fn dictionary(keys: Vec<Option<i32>>, values: ArrayRef) -> DictionaryArray<Int32Type> {
-    DictionaryArray::new(Int32Array::from(keys), values)
-}
-
-#[test]
-fn dictionaries() {
-    let words = || arc(StringArray::from(vec![Some("a"), Some("b")]));
-    let null_key = || dictionary(vec![Some(0), Some(1), None, Some(0)], words());
-    column_raises(null_key(), 1, 2);
-    column_gives(null_key(), Nulls::Mask, r#"{c: nts("a", "b", null, "a"), _mask: {c: bool[4](T, T, F, T)}}"#);
-
-    // A null among the values counts where a row selects it, and only there.
-    let null_value = || arc(StringArray::from(vec![Some("a"), None]));
-    let selected = || dictionary(vec![Some(0), Some(1), Some(0)], null_value());
-    column_raises(selected(), 1, 1);
-    column_gives(selected(), Nulls::Fill, r#"{c: nts("a", null, "a")}"#);
-    column_gives(dictionary(vec![Some(0), Some(0)], null_value()), Nulls::Raise, r#"{c: nts("a", "a")}"#);
-    let numbers = dictionary(vec![Some(0), Some(1), Some(0)], arc(Int64Array::from(vec![10, 20])));
-    column_gives(numbers, Nulls::Raise, "{c: nts(10, 20, 10)}");
-}
-
-#[test]
-fn times_decimals_and_nulls() {
-    let times = TimestampMicrosecondArray::from(vec![Some(0), None]);
-    column_gives(times, Nulls::Mask, "{c: nts(1970-01-01T00:00:00, null), _mask: {c: bool[2](T, F)}}");
-    let decimals = Decimal128Array::from(vec![150, -200]).with_precision_and_scale(5, 2).unwrap();
-    column_gives(decimals, Nulls::Raise, "{c: nts(1.50, -2.00)}");
-    column_raises(NullArray::new(2), 2, 0);
-    column_gives(NullArray::new(2), Nulls::Mask, "{c: nts(null, null), _mask: {c: bool[2](F, F)}}");
-    column_gives(NullArray::new(0), Nulls::Raise, "{c: nts()}");
-}
-
-fn union(last: Option<i64>) -> UnionArray {
-    let fields = [(0, Field::new("i", DataType::Int64, true)), (1, Field::new("s", DataType::Utf8, true))];
-    let fields: UnionFields = fields.into_iter().map(|(id, field)| (id, Arc::new(field))).collect();
-    let children =
-        vec![arc(Int64Array::from(vec![Some(1), None, last])), arc(StringArray::from(vec![None, Some("b"), None]))];
-    UnionArray::try_new(fields, vec![0, 1, 0].into(), None, children).unwrap()
-}
-
-#[test]
-fn unions_and_runs() {
-    // Their rows have no validity of their own, so there is no mask; but a null is a null to `raise`.
-    column_raises(union(None), 1, 2);
-    column_gives(union(None), Nulls::Mask, r#"{c: nts(1, "b", null)}"#);
-    column_gives(union(Some(3)), Nulls::Raise, r#"{c: nts(1, "b", 3)}"#);
-
-    let runs = || {
-        RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 3]), &Int64Array::from(vec![Some(5), None])).unwrap()
-    };
-    column_raises(runs(), 1, 2);
-    column_gives(runs(), Nulls::Mask, "{c: nts(5, 5, null)}");
-    column_gives(runs().slice(0, 2), Nulls::Raise, "{c: nts(5, 5)}");
-    raises(column(arc(structs(vec![("u", arc(union(None)))], None))), ["c", "u"], 1, 2);
-}
-
-fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    RecordBatch::try_from_iter(columns).unwrap()
-}
-
-#[test]
-fn chunks_are_joined() {
-    let chunk = |numbers: Vec<i64>, rows: Vec<Vec<i64>>| {
-        table(vec![
-            ("n", arc(Int64Array::from(numbers))),
-            ("l", arc(ragged::<i32>(rows.into_iter().map(some).collect()))),
-        ])
-    };
-    let chunks = vec![chunk(vec![1, 2], vec![vec![1], vec![2, 3]]), chunk(vec![3], vec![vec![]])];
-    let dict = from_arrow_chunks(&chunks[0].schema(), chunks.clone(), &Options::default()).unwrap();
-    assert_eq!(show(&dict), "{n: int64[3](1, 2, 3), l: jag(int64[3](1, 2, 3); 0, 1, 3, 3)}");
-    let none = from_arrow_chunks(&chunks[0].schema(), vec![], &Options::default()).unwrap();
-    assert_eq!(show(&none), "{n: int64[0](), l: jag(int64[0](); 0)}");
-
-    // Rows of errors count over all chunks.
-    let with_null = table(vec![("n", arc(Int64Array::from(vec![Some(1), None])))]);
-    let schema = with_null.schema();
-    let chunks = vec![with_null.slice(0, 1), with_null.slice(0, 1), with_null];
-    let error = from_arrow_chunks(&schema, chunks, &Options::default()).unwrap_err();
-    assert_eq!(error.row(), Some(3), "{error}");
-}
-
-#[test]
-fn chunks_of_what_is_no_tensor_are_joined() {
-    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 3]), &Int64Array::from(vec![5, 6])).unwrap();
-    let values = arc(Int64Array::from(vec![1, 2]));
-    let view = ListViewArray::new(item(DataType::Int64), vec![0, 1].into(), vec![2, 1].into(), values, None);
-    let decimals = Decimal128Array::from(vec![150, -200]).with_precision_and_scale(5, 2).unwrap();
-    let arrays: Vec<(ArrayRef, &str)> = vec![
-        (arc(runs), "5, 6, 5, 5"),
-        (arc(union(Some(3))), r#""b", 3, 1, "b""#),
-        (arc(map(vec![Some(vec![("a", Some(1))]), Some(vec![])])), r#"{}, {"a": 1}, {}"#),
-        (arc(view), "[2], [1, 2], [2]"),
-        (arc(decimals), "-2.00, 1.50, -2.00"),
-        (arc(NullArray::new(2)), "null, null, null"),
-        (arc(StringViewArray::from(vec!["a", "b"])), r#""b", "a", "b""#),
-        (arc(fixed(arc(StringArray::from(vec!["a", "b"])), 1, None)), r#"["b"], ["a"], ["b"]"#),
-        (arc(dictionary(vec![Some(1), Some(0)], arc(StringArray::from(vec!["a", "b"])))), r#""a", "b", "a""#),
-    ];
-    for (array, expected) in arrays {
-        let batch = column(array);
-        let chunks = vec![batch.slice(1, batch.num_rows() - 1), batch.slice(0, 2)];
-        let options = Options::default().nulls(Nulls::Fill);
-        let dict = from_arrow_chunks(&batch.schema(), chunks, &options).unwrap();
-        assert_eq!(show(&dict), format!("{{c: nts({expected})}}"));
-    }
-}
-
-#[test]
-fn dense_unions_under_null_structs() {
-    let fields: UnionFields = [(3, Arc::new(Field::new("i", DataType::Int64, true)))].into_iter().collect();
-    // Two rows share one element; only one of them is hidden.
-    let children = vec![arc(Int64Array::from(vec![7, 8]))];
-    let array = UnionArray::try_new(fields, vec![3, 3, 3].into(), Some(vec![0, 0, 1].into()), children).unwrap();
-    let array = structs(vec![("u", arc(array))], Some(vec![false, true, true]));
-    column_gives(array.slice(0, 2), Nulls::Fill, "{c: {u: nts(null, 7)}}");
-    column_gives(array, Nulls::Fill, "{c: {u: nts(null, 7, 8)}}");
-}
-
-#[test]
-fn chunks_must_have_the_columns_of_the_schema() {
-    let ab = table(vec![("a", arc(Int64Array::from(vec![1]))), ("b", arc(Int64Array::from(vec![2])))]);
-    let ba = table(vec![("b", arc(Int64Array::from(vec![2]))), ("a", arc(Int64Array::from(vec![1])))]);
-    let a = table(vec![("a", arc(Int64Array::from(vec![1])))]);
-    for (schema, chunk) in [(&ab, &ba), (&ab, &a), (&a, &ab)] {
-        let error = from_arrow_chunks(&schema.schema(), vec![chunk.clone()], &Options::default()).unwrap_err();
-        assert!(error.is_schema(), "{error}");
-    }
-    let other = table(vec![("a", arc(Int32Array::from(vec![1])))]);
-    let error = from_arrow_chunks(&a.schema(), vec![other], &Options::default()).unwrap_err();
-    assert!(error.is_schema() && error.nested_key() == Some(&"a".into()), "{error}");
-}
-
-fn two_columns() -> RecordBatch {
-    table(vec![("a", arc(Int64Array::from(vec![1, 2]))), ("b", arc(StringArray::from(vec![Some("x"), None])))])
-}
-
-#[test]
-fn mask_keys() {
-    let masked = Options::default().nulls(Nulls::Mask);
-    let nested = masked.clone().mask_key(["m", "n"]);
-    let dict = from_arrow(two_columns(), &nested).unwrap();
-    assert_eq!(show(&dict), r#"{a: int64[2](1, 2), b: nts("x", null), m: {n: {b: bool[2](T, F)}}}"#);
-    for key in [vec!["a"], vec!["a", "z"]] {
-        let error = from_arrow(two_columns(), &masked.clone().mask_key(key.as_slice())).unwrap_err();
-        assert!(error.is_key() && error.nested_key() == Some(&"a".into()), "{error}");
-    }
-
-    // Even where no column has a null: whether it fails must not depend on the data.
-    let taken = || table(vec![("_mask", arc(Int64Array::from(vec![1])))]);
-    let error = from_arrow(taken(), &masked).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "'_mask': the mask key is the name of a column; choose another with mask_key, or give the column an alias"
-    );
-    gives(taken(), Nulls::Raise, "{_mask: int64[1](1)}");
-    gives(taken(), Nulls::Fill, "{_mask: int64[1](1)}");
-    let field = structs(vec![("_mask", arc(Int64Array::from(vec![1])))], None);
-    column_gives(field, Nulls::Mask, "{c: {_mask: int64[1](1)}}");
-}
-
-#[test]
-fn arguments_are_checked_first() {
-    let mut options = Options::default();
-    let error = options.set("nulls", "drop").unwrap_err();
-    assert!(error.is_option(), "{error}");
-    assert_eq!(error.to_string(), "nulls is 'drop'; it takes 'raise', 'fill', 'mask'");
-    for nulls in [Nulls::Raise, Nulls::Fill] {
-        let error = from_arrow(two_columns(), &Options::default().nulls(nulls).mask_key("m")).unwrap_err();
-        assert!(error.is_option(), "{error}");
-        let text = "mask_key is 'm', but no column's nulls are masked; set nulls to 'mask', or leave mask_key out";
-        assert_eq!(error.to_string(), text);
-    }
-    let number = tensorquery::OptionValue::Other("3".to_owned());
-    let error = options.set("mask_key", number).unwrap_err();
-    assert!(error.is_option() && error.to_string().starts_with("mask_key is 3"), "{error}");
-    assert!(options.set("mask_key", Vec::<&str>::new()).unwrap_err().is_option());
-    let nested: Vec<tensorquery::OptionValue> = vec!["m".into(), vec!["n"].into()];
-    options.set("mask_key", nested).unwrap();
-    options.set("nulls", "MASK").unwrap();
-    let dict = from_arrow(two_columns(), &options).unwrap();
-    assert!(dict.get(["m", "n", "b"]).is_some());
-    let empty = Options::default().nulls(Nulls::Mask).mask_key(Vec::<String>::new());
-    assert!(from_arrow(two_columns(), &empty).unwrap_err().is_option());
-    let absent = Options::default().column("z", |column| column.nulls(Nulls::Fill));
-    let error = from_arrow(two_columns(), &absent).unwrap_err();
-    assert!(error.is_key() && error.to_string().contains("the columns are 'a', 'b'"), "{error}");
-}
-
-#[test]
-fn names_are_kept_as_they_are() {
-    let odd = table(vec![("", arc(Int64Array::from(vec![1]))), ("a.b", arc(Int64Array::from(vec![2])))]);
-    let dict = from_arrow(odd, &Options::default()).unwrap();
-    assert_eq!(dict.keys().collect::<Vec<_>>(), ["", "a.b"]);
-
-    // A tensordict has room for one of a name.
-    let field = || Field::new("a", DataType::Int64, true);
-    let columns = vec![arc(Int64Array::from(vec![1])), arc(Int64Array::from(vec![2]))];
-    let twice = RecordBatch::try_new(Arc::new(Schema::new(vec![field(), field()])), columns.clone()).unwrap();
-    let error = from_arrow(twice, &Options::default()).unwrap_err();
-    assert!(error.is_key() && error.nested_key() == Some(&"a".into()), "{error}");
-    let twice = StructArray::new(Fields::from(vec![field(), field()]), columns, None);
-    let error = from_arrow(column(arc(twice)), &Options::default()).unwrap_err();
-    assert!(error.is_key() && error.nested_key() == Some(&["c", "a"].into()), "{error}");
-}
-
-#[test]
-fn batches_without_columns_keep_their_rows() {
-    let schema = Arc::new(Schema::empty());
-    let options = RecordBatchOptions::new().with_row_count(Some(3));
-    let batch = RecordBatch::try_new_with_options(schema.clone(), vec![], &options).unwrap();
-    let dict = from_arrow_chunks(&schema, vec![batch.clone(), batch], &Options::default()).unwrap();
-    assert_eq!(dict.batch_size(), [6]);
-    assert_eq!(from_arrow_chunks(&schema, vec![], &Options::default()).unwrap().batch_size(), [0]);
-}
-
-#[test]
-fn a_device_is_recorded_on_every_dict() {
-    fn check(dict: &TensorDict, device: Option<Device>) -> usize {
-        assert_eq!(dict.device(), device);
-        1 + dict.iter().filter_map(|(_, entry)| Entry::as_dict(entry)).map(|dict| check(dict, device)).sum::<usize>()
-    }
-    let batch = || {
-        let field = structs(vec![("x", arc(Int64Array::from(vec![Some(1), None])))], None);
-        column(arc(field))
-    };
-    let options = Options::default().nulls(Nulls::Mask);
-    assert_eq!(check(&from_arrow(batch(), &options).unwrap(), None), 4);
-    assert_eq!(check(&from_arrow(batch(), &options.device(Device::Cpu)).unwrap(), Some(Device::Cpu)), 4);
-}
-
-#[test]
 fn a_field_that_has_no_nulls_shows_those_of_its_struct() {
     let fields = Fields::from(vec![Field::new("s", DataType::Utf8, false), Field::new("x", DataType::Int64, false)]);
     let columns = vec![arc(StringArray::from(vec!["a", "b"])), arc(Int64Array::from(vec![1, 2]))];
     let array = StructArray::new(fields, columns, Some(vec![true, false].into()));
     let expected = r#"{c: {s: nts("a", null), x: int64[2](1, 0)}, _mask: {c: {s: bool[2](T, F), x: bool[2](T, F)}}}"#;
-    column_gives(array, Nulls::Mask, expected);
-}
-
-#[test]
-fn null_structs_hide_runs_and_unions() {
-    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 3]), &Int64Array::from(vec![5, 6])).unwrap();
-    let array = structs(vec![("r", arc(runs)), ("u", arc(union(Some(3))))], Some(vec![true, false, false]));
-    let expected = r#"{c: {r: nts(5, null, null), u: nts(1, null, null)}, _mask: {c: {r: bool[3](T, F, F), u: bool[3](T, F, F)}}}"#;
     column_gives(array, Nulls::Mask, expected);
 }
 
