@@ -1,6 +1,5 @@
 //! When a tensor is the Arrow buffer itself, and that nobody sees it being written.
 
-use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use arrow::array::{
@@ -9,7 +8,8 @@ use arrow::array::{
     UInt64Array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Fields, Int32Type, Int64Type, UInt64Type};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Fields, Int32Type, Int64Type, ToByteSlice, UInt64Type};
+use bytes::Bytes;
 use tch::Tensor;
 use tensorquery::{
     ColumnReceipt, CopyPolicy, CopyReason, NestedKey, Nulls, Options, TensorDict, from_arrow, from_arrow_chunks,
@@ -248,17 +248,19 @@ fn slices_are_copied() {
     assert_eq!((done.copied >= 40, done.reason), (true, Some(CopyReason::Part)));
 }
 
-/// Memory that isn't Rust's own, as of a memory map: its owner tells when it goes.
-struct Foreign(Vec<i64>);
+/// Memory that Arrow can't take over, as that of a memory map; a weak handle tells when it goes.
+struct Foreign(Arc<Vec<i64>>);
 
-fn foreign(values: Vec<i64>) -> (Int64Array, Weak<Foreign>) {
-    let owner = Arc::new(Foreign(values));
+impl AsRef<[u8]> for Foreign {
+    fn as_ref(&self) -> &[u8] {
+        self.0.to_byte_slice()
+    }
+}
+
+fn foreign(values: Vec<i64>) -> (Int64Array, Weak<Vec<i64>>) {
+    let owner = Arc::new(values);
     let watch = Arc::downgrade(&owner);
-    let pointer = NonNull::new(owner.0.as_ptr().cast_mut().cast::<u8>()).unwrap();
-    let bytes = owner.0.len() * size_of::<i64>();
-    #[expect(unsafe_code, reason = "only so can a test hold memory of another allocator")]
-    // SAFETY: the pointer is valid for `bytes` bytes while the owner lives, and the buffer holds the owner.
-    let buffer = unsafe { Buffer::from_custom_allocation(pointer, bytes, owner) };
+    let buffer = Buffer::from(Bytes::from_owner(Foreign(owner)));
     (Int64Array::new(ScalarBuffer::from(buffer), None), watch)
 }
 
@@ -278,7 +280,7 @@ fn foreign_memory_is_copied_and_let_go() {
     let (dict, done) = receipt(column(Arc::new(array)), &Options::default().nulls(Nulls::Fill), "c");
     assert_eq!(show(&dict), "{c: int64[3](1, 0, 3)}");
     assert_eq!(done.reason, Some(CopyReason::Foreign));
-    assert_eq!(held.0, [1, 2, 3]);
+    assert_eq!(*held, [1, 2, 3]);
     refused(column(Arc::new(foreign(vec![1]).0)), Options::default(), CopyReason::Foreign);
 }
 
