@@ -128,7 +128,7 @@ fn names_are_kept_as_they_are() {
 fn batches_without_columns_keep_their_rows() {
     let schema = Arc::new(Schema::empty());
     let options = RecordBatchOptions::new().with_row_count(Some(3));
-    let batch = RecordBatch::try_new_with_options(schema.clone(), vec![], &options).unwrap();
+    let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), vec![], &options).unwrap();
     let dict = from_arrow_chunks(&schema, vec![batch.clone(), batch], &Options::default()).unwrap();
     assert_eq!(dict.batch_size(), [6]);
     assert_eq!(from_arrow_chunks(&schema, vec![], &Options::default()).unwrap().batch_size(), [0]);

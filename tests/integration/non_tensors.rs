@@ -46,7 +46,9 @@ fn lists_of_what_is_no_tensor() {
     column_gives(nulls(), Nulls::Fill, "{c: nts([null], [])}");
 }
 
-fn map(rows: Vec<Option<Vec<(&str, Option<i64>)>>>) -> MapArray {
+type Pairs = Vec<(&'static str, Option<i64>)>;
+
+fn map(rows: Vec<Option<Pairs>>) -> MapArray {
     let mut builder = MapBuilder::new(None, StringBuilder::new(), arrow::array::Int64Builder::new());
     for row in rows {
         for (key, value) in row.iter().flatten() {

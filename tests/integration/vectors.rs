@@ -25,7 +25,7 @@ pub(crate) fn gives(batch: RecordBatch, nulls: Nulls, expected: &str) {
 
 pub(crate) fn raises(batch: RecordBatch, key: impl Into<NestedKey>, count: usize, row: usize) {
     let key = key.into();
-    let error = from_arrow(batch, &Options::default()).expect_err(&key.to_string());
+    let error = from_arrow(batch, &Options::default()).unwrap_err();
     assert!(error.is_null(), "{error}");
     assert_eq!((error.nested_key(), error.row()), (Some(&key), Some(row)), "{error}");
     let nulls = if count == 1 { "null" } else { "nulls" };
@@ -226,7 +226,7 @@ fn malformed_fixed_shape_tensors() {
     ] {
         let array = arc(fixed(arc(Int32Array::from_iter_values(0..4)), 4, None));
         let batch = column_of(tensor_field("c", &array, metadata), array);
-        let error = from_arrow(batch, &Options::default()).expect_err(metadata);
+        let error = from_arrow(batch, &Options::default()).unwrap_err();
         assert!(error.is_schema() && error.nested_key() == Some(&"c".into()), "{metadata}: {error}");
     }
 }
