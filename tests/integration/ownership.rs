@@ -3,9 +3,9 @@
 use std::sync::{Arc, Weak};
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, Float32Array, Int32Array, Int64Array, LargeListArray,
-    LargeStringArray, ListArray, PrimitiveArray, RecordBatch, StringArray, StringViewArray, StructArray, UInt32Array,
-    UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, FixedSizeListArray, Float32Array, Int32Array, Int64Array,
+    LargeListArray, LargeStringArray, ListArray, PrimitiveArray, RecordBatch, StringArray, StringViewArray,
+    StructArray, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, Fields, Int32Type, Int64Type, ToByteSlice, UInt64Type};
@@ -347,6 +347,17 @@ fn a_row_does_not_keep_its_batch_alive() {
     let (dict, kept) = keeps(Arc::new(lists), || owner.upgrade().is_some());
     assert!(!kept);
     assert_eq!(show(&dict), r#"{c: nts(["abcdefgh"])}"#);
+
+    let (values, owner) = bytes();
+    let words: ArrayRef = Arc::new(StringArray::new(ends_32(8), values, None));
+    let keys = Int32Array::from(vec![Some(0), None, Some(1), Some(2), Some(3), Some(4), None]);
+    let dictionary = DictionaryArray::new(keys, Arc::clone(&words));
+    drop(words);
+    let options = Options::default().nulls(Nulls::Fill);
+    let dict = from_arrow(column(Arc::new(dictionary.slice(4, 3))), &options).unwrap();
+    drop(dictionary);
+    assert!(owner.upgrade().is_none());
+    assert_eq!(show(&dict), r#"{c: nts("abcdefgh", "abcdefgh", null)}"#);
 
     // The rows of lists of numbers, too.
     let (numbers, owner) = foreign(vec![7; ROWS]);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, make_array, new_empty_array,
+    Array, ArrayData, ArrayRef, AsArray, MutableArrayData, OffsetSizeTrait, UInt64Array, make_array, new_empty_array,
 };
-use arrow::compute::{cast, concat};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
@@ -75,6 +75,7 @@ fn compact(array: ArrayRef) -> Result<ArrayRef> {
             let held: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
             if wasteful(held, views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
         }
+        DataType::Dictionary(key, _) if selects_little(&array) => select_values(&array, key)?,
         _ => {
             let data = array.to_data();
             match shown(&data) {
@@ -87,6 +88,22 @@ fn compact(array: ArrayRef) -> Result<ArrayRef> {
             }
         }
     })
+}
+
+/// Whether a dictionary has many more values than rows to select them.
+fn selects_little(array: &ArrayRef) -> bool {
+    let values = array.as_any_dictionary().values();
+    values.len() / 2 > array.len() && values.get_array_memory_size() > TOLERATED_WASTE
+}
+
+/// The dictionary with one value per row and no others.
+fn select_values(array: &ArrayRef, key: &DataType) -> Result<ArrayRef> {
+    let dictionary = array.as_any_dictionary();
+    let values = compact(take(dictionary.values(), dictionary.keys(), None)?)?;
+    // There were more values than rows, so the key type can count the rows.
+    let keys = cast(&UInt64Array::from_iter_values(0..array.len() as u64), key)?.to_data();
+    let data = keys.into_builder().data_type(array.data_type().clone()).nulls(array.nulls().cloned());
+    Ok(make_array(data.add_child_data(values.to_data()).build()?))
 }
 
 /// Bytes that the rows refer to. Lists count the elements of their rows alone, which
