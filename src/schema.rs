@@ -255,7 +255,7 @@ impl EntrySpec {
             (Nulls::Mask, MaskKeys::Nullable | MaskKeys::Columns(_)) => MaskRule::Never,
         };
         let unsigned = options.unsigned_at(&key);
-        let output = Arc::new(output_field(field, &kind, nulls));
+        let output = Arc::new(output_field(field, &kind, nulls, nullable));
         Ok(EntrySpec { key, field: Arc::clone(field), kind, nullable, nulls, mask, unsigned, output })
     }
 
@@ -315,7 +315,7 @@ impl EntrySpec {
     }
 }
 
-fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls) -> Field {
+fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls, nullable: bool) -> Field {
     let output = field.clone();
     match kind {
         EntryKind::Dense(_) | EntryKind::Jagged(_) => {
@@ -328,7 +328,8 @@ fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls) -> Field {
         EntryKind::NonTensor => {
             let mut metadata = field.metadata().clone();
             metadata.insert(NULLS_METADATA_KEY.to_owned(), nulls.to_string());
-            output.with_metadata(metadata)
+            // A null row of a struct above shows in a field that has no nulls of its own.
+            output.with_metadata(metadata).with_nullable(nullable)
         }
     }
 }

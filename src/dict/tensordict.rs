@@ -218,7 +218,10 @@ impl TensorDict {
             )));
         }
         match self.device {
-            Some(device) => entry.to_device(device),
+            Some(device) => {
+                ensure_device(device)?;
+                entry.to_device(device)
+            }
             None => Ok(entry),
         }
     }
