@@ -5,6 +5,7 @@
 mod arguments;
 mod conformance;
 mod containers;
+mod engine_fields;
 mod explain;
 mod non_tensors;
 mod ownership;
