@@ -6,6 +6,7 @@ mod arguments;
 mod conformance;
 mod containers;
 mod engine_fields;
+mod engine_plans;
 mod explain;
 mod non_tensors;
 mod ownership;

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::config::TensorDictConfig;
-use super::functions::FieldNulls;
+use super::functions::{FieldNulls, UnnestNulls};
 use super::planner::TensorizeQueryPlanner;
 use super::relation::TensorDictRelations;
 use super::rule::{PushTensorizeBelowMerge, tensorize};
@@ -32,7 +32,7 @@ pub trait SessionStateBuilderExt {
     /// Adds the relations `tensordict((SELECT …), …)` and `tensordict_schema((SELECT …), …)`, the
     /// defaults `SET tensordict.…`, and what plans and places the operator.
     ///
-    /// `s['f']` gives null where `s` is null, in all queries of the session; DataFusion's own gives what
+    /// `s['f']` and `unnest(s)` give null where `s` is null, in all queries of the session; DataFusion's own gives what
     /// happens to lie there.
     ///
     /// A query planner that was set before still plans all queries without these relations. Call this
@@ -66,7 +66,8 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(TensorDictRelations));
         self.analyzer().get_or_insert_default().add_function_rewrite(Arc::new(FieldNulls::new()));
         let inner = self.query_planner().take();
-        self.with_query_planner(Arc::new(TensorizeQueryPlanner::new(inner)))
+        self.with_analyzer_rule(Arc::new(UnnestNulls))
+            .with_query_planner(Arc::new(TensorizeQueryPlanner::new(inner)))
             .with_physical_optimizer_rule(Arc::new(PushTensorizeBelowMerge))
     }
 }

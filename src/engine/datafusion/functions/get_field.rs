@@ -180,7 +180,8 @@ fn with_nulls_of(parent: &ArrayRef, child: ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-fn with_validity(validity: Option<&NullBuffer>, child: ArrayRef) -> Result<ArrayRef> {
+/// `child`, null also where `validity` says so.
+pub(super) fn with_validity(validity: Option<&NullBuffer>, child: ArrayRef) -> Result<ArrayRef> {
     let Some(validity) = validity.filter(|validity| validity.null_count() > 0) else {
         return Ok(child);
     };

@@ -1,5 +1,7 @@
-//! Functions that stand in for the engine's own, where those lose nulls.
+//! Stand-ins for what loses nulls in the engine.
 
 mod get_field;
+mod unnest;
 
 pub(super) use get_field::FieldNulls;
+pub(super) use unnest::UnnestNulls;
