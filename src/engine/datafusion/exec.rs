@@ -153,9 +153,11 @@ impl ExecutionPlan for TensorizeExec {
         vec![&self.input]
     }
 
-    /// Without it, the order that a query asks for would be lost at the root of the plan.
+    /// Rows come out in the order they came in, but the engine takes this flag for more: it moves a sort on
+    /// any column below an operator that says so. Sorted by a column that is filled only afterwards, rows
+    /// would come out in the wrong order. [`properties`](Self::properties) tell which orders outlive it.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![self.resolved.entries().iter().all(EntrySpec::keeps_values)]
     }
 
     /// A sorted single stream below must not be dealt out to several.
