@@ -177,11 +177,13 @@ impl Options {
         self.mask_key.clone().unwrap_or_else(|| DEFAULT_MASK_KEY.into())
     }
 
-    /// Without a mask key where nothing is masked, for defaults that apply to any query.
+    /// Without what is said of masks where nothing is masked, for defaults that apply to any query. What
+    /// `said` names stays, to be refused.
     #[cfg(feature = "datafusion")]
-    pub(crate) fn without_idle_mask_key(mut self) -> Self {
+    pub(crate) fn without_idle_masks(mut self, said: impl Fn(&str) -> bool) -> Self {
         if !self.masks_anything() {
-            self.mask_key = None;
+            self.mask_key = self.mask_key.filter(|_| said("mask_key"));
+            self.mask_keys = self.mask_keys.filter(|_| said("mask_keys"));
         }
         self
     }
@@ -202,11 +204,15 @@ impl Options {
         if let Some(MaskKeys::Columns(keys)) = &mut options.mask_keys {
             keys.retain(kept);
         }
-        options.without_idle_mask_key()
+        options.without_idle_masks(|_| false)
     }
 
     pub(crate) fn explicit_mask_key(&self) -> Option<&NestedKey> {
         self.mask_key.as_ref()
+    }
+
+    pub(crate) fn explicit_mask_keys(&self) -> Option<&MaskKeys> {
+        self.mask_keys.as_ref()
     }
 
     pub(crate) fn mask_keys_or(&self, default: MaskKeys) -> MaskKeys {

@@ -364,7 +364,7 @@ impl TensorDictSchema {
     /// # Errors
     ///
     /// Two columns of one name; a mask key that is a column (with masks asked for) or given though no
-    /// masks are asked for; options for a column that is not there; a malformed extension type.
+    /// masks are asked for (`mask_keys` likewise); options for a column that is not there; a malformed extension type.
     pub fn resolve(schema: &Schema, options: &Options) -> Result<Self> {
         Self::resolve_with(schema, options, MaskKeys::Observed)
     }
@@ -403,6 +403,9 @@ impl TensorDictSchema {
         } else if let Some(key) = options.explicit_mask_key() {
             return Err(Error::option(format!("mask_key is {key}, but no column's nulls are masked"))
                 .remedy("set nulls to 'mask', or leave mask_key out"));
+        } else if let Some(keys) = options.explicit_mask_keys() {
+            return Err(Error::option(format!("mask_keys is {keys}, but no column's nulls are masked"))
+                .remedy("set nulls to 'mask', or leave mask_keys out"));
         }
         reject_duplicates(schema.fields(), &NestedKey::default())?;
         let masks = options.mask_keys_or(default_masks);

@@ -104,11 +104,20 @@ pub(crate) struct Mask {
 }
 
 impl Masks {
-    fn record(&mut self, spec: &EntrySpec, validity: Option<NullBuffer>) {
+    /// # Errors
+    ///
+    /// Nulls that the schema rules out, where a mask was asked for: there is no place for it.
+    fn record(&mut self, spec: &EntrySpec, validity: Option<NullBuffer>) -> Result<()> {
+        let validity = validity.filter(|validity| validity.null_count() > 0);
         if spec.mask != MaskRule::Never {
-            let validity = validity.filter(|validity| validity.null_count() > 0);
             self.0.push(Mask { key: spec.key.clone(), rule: spec.mask, validity });
+        } else if let (Nulls::Mask, false, Some(validity)) = (spec.nulls, spec.nullable, validity) {
+            return Err(Error::schema("it holds nulls, but its schema says that it can't, so it has no mask")
+                .at(&spec.key)
+                .at_row(first_null(&validity))
+                .remedy("name the column in mask_keys, or correct the schema of the table"));
         }
+        Ok(())
     }
 
     pub(crate) fn into_inner(self) -> Vec<Mask> {
@@ -158,18 +167,18 @@ fn rule_entry(
         EntryKind::Dict(entries) => struct_::rule(array, above, spec, entries, masks, work),
         EntryKind::NonTensor => {
             let (array, validity) = non_tensor::rule(array, above, spec)?;
-            masks.record(spec, validity);
+            masks.record(spec, validity)?;
             Ok(array)
         }
         EntryKind::Dense(_) => {
             let validity = union(above, array.nulls());
             let array = elements(array, above.cloned(), spec.output.data_type(), &Place::rows(spec), work)?;
-            masks.record(spec, validity);
+            masks.record(spec, validity)?;
             Ok(array)
         }
         EntryKind::Jagged(_) => {
             let (array, validity) = list::rule(array, above, spec, work)?;
-            masks.record(spec, validity);
+            masks.record(spec, validity)?;
             Ok(array)
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn rule(
     if entries.is_empty() {
         // Without fields there is nobody below to say that the row was null.
         Place::rows(spec).check(validity.as_ref())?;
-        masks.record(spec, validity);
+        masks.record(spec, validity)?;
         return Ok(Arc::new(StructArray::new_empty_fields(length, None)));
     }
     let children = children

@@ -255,7 +255,7 @@ impl ExecutionPlan for TensorizeExec {
         let input = make_with_child(projection, &self.input)?;
         let schema = input.schema();
         let options = self.options.restricted_to(|name| schema.index_of(name).is_ok());
-        let options = options.mask_keys(MaskKeys::Columns(vec![])).without_idle_mask_key();
+        let options = options.mask_keys(MaskKeys::Columns(vec![])).without_idle_masks(|_| false);
         Ok(Some(Arc::new(TensorizeExec::try_new(input, Arc::new(options))?)))
     }
 

@@ -86,7 +86,7 @@ impl SessionContextExt for SessionContext {
     fn tensordict_options(&self) -> Result<Options> {
         let state = self.state_ref();
         let state = state.read();
-        Ok(TensorDictConfig::options(state.config_options()).without_idle_mask_key())
+        Ok(TensorDictConfig::options(state.config_options()).without_idle_masks(|_| false))
     }
 }
 
@@ -148,7 +148,7 @@ impl DataFrameExt for DataFrame {
         F: FnMut(Progress) + Send,
     {
         check_before_running(&self, options)?;
-        let observed = options.mask_keys_or(MaskKeys::Observed) == MaskKeys::Observed;
+        let observed = options.masks_anything() && options.mask_keys_or(MaskKeys::Observed) == MaskKeys::Observed;
         let options = match observed {
             // The operator's schema can't depend on data: all masks are made, idle ones go at the end.
             true => options.clone().mask_keys(MaskKeys::Nullable),
@@ -163,7 +163,7 @@ impl DataFrameExt for DataFrame {
         let converted = tokio::task::spawn_blocking(convert).await.map_err(Error::engine)?;
         drop(reservation);
         let mut dict = converted?;
-        if observed && options.masks_anything() {
+        if observed {
             dict.drop_idle_masks(&options.resolved_mask_key())?;
         }
         Ok(dict)

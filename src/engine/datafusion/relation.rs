@@ -197,9 +197,8 @@ fn with_arguments(mut options: Options, arguments: &[(String, OptionValue)]) -> 
     for (name, value) in arguments {
         options.set(name, value.clone())?;
     }
-    let says_where = arguments.iter().any(|(name, _)| name == "mask_key");
-    // A mask key among the defaults is for the calls that mask.
-    Ok(if says_where { options } else { options.without_idle_mask_key() })
+    // What the defaults say of masks is for the calls that mask.
+    Ok(options.without_idle_masks(|option| arguments.iter().any(|(name, _)| name == option)))
 }
 
 /// One row per entry: what it is and where its mask would be.
