@@ -17,19 +17,20 @@ Examples:
 
 Tables:
   Paths in single quotes are tables: a file, a directory, or a glob such as 'data/*.parquet'.
-  Formats go by extension: .parquet .csv .tsv .json .jsonl .ndjson (JSON lines) .arrow .ipc .feather;
-  .csv, .tsv and JSON may be compressed (.gz .bz2 .xz .zst). For other cases: CREATE EXTERNAL TABLE.
+  Formats go by extension: .parquet .pq, .csv .tsv, .json .jsonl .ndjson (one object a line),
+  .arrow .ipc .feather; CSV and JSON also compressed, as .csv.gz (.gz .bz2 .xz .zst).
+  For other cases there is CREATE EXTERNAL TABLE.
 
 Results:
-  The last statement's result is shown as a tensordict: key, kind, dtype, shape, device, first values.
-  EXPLAIN, SHOW and DESCRIBE are shown as text tables; with --json they are tensordicts of strings.
+  The last statement's result is shown as a tensordict: each entry's key, kind, dtype, shape,
+  device and first values. EXPLAIN, SHOW and DESCRIBE are shown as text tables.
   CREATE, DROP, SET and the like show nothing.
-  --json writes one object: {\"batch_size\": [n], \"entries\": {…}}, with all values. An error is
-  {\"error\": kind, \"message\": text}, also on stdout; after objects of --batch-size, as the last line.
+  --json writes all values: {\"batch_size\": [n], \"entries\": {…}}, also of EXPLAIN and the like.
+  An error is then {\"error\": kind, \"message\": text}, on stdout too.
 
-Options:
-  Flags are the session's defaults. SQL may change them for what follows, SET tensordict.nulls = 'mask',
-  and for one relation, tensordict((SELECT …), nulls => 'fill').
+Defaults:
+  Flags are the session's defaults. SQL overrides them: SET tensordict.nulls = 'mask' for what
+  follows, and tensordict((SELECT …), nulls => 'fill') for one relation.
 
 Exit codes:
   0 done; 1 the query or its data is at fault; 2 the command line is; 130 Ctrl-C.";

@@ -94,7 +94,7 @@ impl fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 /// Layers that the engine names in front of its messages; they say nothing to who wrote the query.
-const LAYERS: [&str; 9] = [
+const LAYERS: [&str; 8] = [
     "Error during planning: ",
     "External error: ",
     "Execution error: ",
@@ -103,11 +103,13 @@ const LAYERS: [&str; 9] = [
     "Arrow error: ",
     "Invalid or Unsupported Configuration: ",
     "sql parser error: ",
-    "type_coercion\ncaused by\n",
 ];
 
-/// The engine's message without its layers.
-fn plain(message: &str) -> String {
+/// The engine's message without its layers, its catalog's name, and its request for a bug report.
+pub(crate) fn plain(message: &str) -> String {
+    let message = message.split("\nThis issue was likely caused by a bug").next().unwrap_or_default();
+    let message =
+        message.replace("datafusion.public.", "").replace("Parquet error: Parquet error: ", "Parquet error: ");
     let mut text = message.trim_end();
     while let Some(rest) = LAYERS.iter().find_map(|layer| text.strip_prefix(layer)) {
         text = rest;

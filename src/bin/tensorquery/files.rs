@@ -13,7 +13,7 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
-use crate::failure::FileError;
+use crate::failure::{FileError, plain};
 
 /// An extension, the engine's name of the format, and an option that the format needs.
 const FORMATS: [(&str, &str, Option<(&str, &str)>); 10] = [
@@ -74,6 +74,9 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     if !remote && !glob {
         check_readable(path)?;
     }
+    if remote && !path.starts_with("file://") {
+        return Err(FileError(format!("{path}: only local files can be read")).into());
+    }
     let directory = if !remote && local.is_dir() && !path.ends_with('/') { "/" } else { "" };
     let url = ListingTableUrl::parse(format!("{path}{directory}"))?;
     let format = match url.is_collection() || glob {
@@ -81,7 +84,11 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
         false => Format::of(path),
     };
     let format = format.ok_or_else(|| {
-        FileError(format!("{path}: the extension says no format that is known; known are {}", known_extensions()))
+        let unknown = match url.is_collection() || glob {
+            true => "none of the files there has an extension that is known",
+            false => "its extension is none that is known",
+        };
+        FileError(format!("{path}: {unknown}; known are {}", known_extensions()))
     })?;
     let missing = || FileError(format!("{path}: reading {} files is not built in", format.name));
     let factory = state.get_file_format_factory(format.name).ok_or_else(missing)?;
@@ -95,14 +102,14 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
 fn check_readable(path: &str) -> Result<(), FileError> {
     let opened = std::fs::File::open(path).map(|_| ());
     opened.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => FileError(format!("{path}: there is no such file or directory")),
+        std::io::ErrorKind::NotFound => FileError(format!("{path}: there is no such file, directory or table")),
         _ => FileError(format!("{path}: {error}")),
     })
 }
 
 /// The engine's message does not say which file it is about.
 fn unreadable(path: &str, error: &DataFusionError) -> FileError {
-    FileError(format!("{path}: can't be read: {}", error.strip_backtrace()))
+    FileError(format!("{path}: can't be read: {}", plain(&error.strip_backtrace())))
 }
 
 /// The format of the first file with one; all files of a table share its extension.
@@ -149,8 +156,9 @@ impl UrlTableFactory for PathTables {
     }
 }
 
+/// Only names that the session has no table for get here, so a dot is enough.
 fn looks_like_path(name: &str) -> bool {
-    name.contains(['/', '\\', '*', '?']) || Format::of(name).is_some() || Path::new(name).exists()
+    name.contains(['/', '\\', '*', '?', '.']) || Path::new(name).exists()
 }
 
 #[cfg(test)]

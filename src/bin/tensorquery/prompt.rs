@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use crate::failure::Failure;
 use crate::interrupt::stoppable;
 use crate::output::{Printer, line};
-use crate::query::{self, Shown, Source};
+use crate::query::{self, Form, Shown, Source};
 
 const FIRST: &str = "tensorquery> ";
 const NEXT: &str = "        ...> ";
@@ -26,6 +26,9 @@ SET tensordict.nulls = 'mask';    raise, fill or mask nulls from now on
 \\d NAME              the columns of a table
 \\?                   this help
 \\q, quit, exit       leave, as Ctrl-D does; Ctrl-C stops a query or clears the line";
+
+const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS kind \
+    FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
 
 /// Reads and runs statements until the user leaves.
 pub(crate) fn run(runtime: &Runtime, context: &SessionContext, printer: &Arc<Printer>) -> Result<(), Failure> {
@@ -61,37 +64,47 @@ pub(crate) fn run(runtime: &Runtime, context: &SessionContext, printer: &Arc<Pri
         if text.is_empty() && word.starts_with('\\') {
             remember(&mut editor, &history, word);
             let sql = describe(word);
-            go_on(sql.and_then(|sql| run_text(runtime, context, printer, &sql)), printer)?;
+            go_on(sql.and_then(|sql| run_text(runtime, context, printer, Form::Table, &sql)), printer)?;
             continue;
         }
         text.push_str(&typed);
         text.push('\n');
         if query::is_complete(context, &text) {
             remember(&mut editor, &history, text.trim());
-            go_on(run_text(runtime, context, printer, &text), printer)?;
+            go_on(run_text(runtime, context, printer, Form::Usual, &text), printer)?;
             text.clear();
         }
     }
     // What was left without `;` is still meant to run when it came through a pipe.
-    if text.trim().is_empty() { Ok(()) } else { go_on(run_text(runtime, context, printer, &text), printer) }
+    if text.trim().is_empty() {
+        Ok(())
+    } else {
+        go_on(run_text(runtime, context, printer, Form::Usual, &text), printer)
+    }
 }
 
 /// The statement behind `\d` and `\d NAME`.
 fn describe(command: &str) -> Result<String, Failure> {
     let (word, name) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     match (word, name.trim()) {
-        ("\\d", "") => Ok("SHOW TABLES".to_owned()),
+        ("\\d", "") => Ok(TABLES.to_owned()),
         ("\\d", name) => Ok(format!("DESCRIBE {name}")),
         _ => Err(Failure::new("option", format!("there is no command {word}; \\? lists those that there are"))),
     }
 }
 
 /// Runs what was typed and shows every result.
-fn run_text(runtime: &Runtime, context: &SessionContext, printer: &Arc<Printer>, sql: &str) -> Result<(), Failure> {
+fn run_text(
+    runtime: &Runtime,
+    context: &SessionContext,
+    printer: &Arc<Printer>,
+    form: Form,
+    sql: &str,
+) -> Result<(), Failure> {
     let statements = query::parse(context, &[Source { name: None, sql: sql.to_owned() }])?;
     for statement in statements {
         let (context, printer) = (context.clone(), Arc::clone(printer));
-        let work = async move { query::show(&context, statement, &printer).await };
+        let work = async move { query::show(&context, statement, form, &printer).await };
         if runtime.block_on(stoppable(work))? == Shown::Nothing {
             line("ok")?;
         }

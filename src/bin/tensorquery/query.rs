@@ -1,6 +1,7 @@
 //! Statements: parsed all at once, planned and run one after the other.
 
 use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use datafusion::dataframe::DataFrame;
@@ -69,12 +70,21 @@ pub(crate) async fn run_all(
 ) -> Result<(), Failure> {
     while let Some(statement) = statements.pop_front() {
         if statements.is_empty() && show_last {
-            show(&context, statement, &printer).await?;
+            show(&context, statement, Form::Usual, &printer).await?;
         } else {
-            run(&context, statement).await?;
+            run(&context, statement, &printer).await?;
         }
     }
     Ok(())
+}
+
+/// How a result is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As a tensordict, or as a text table where it is a text about queries or the session.
+    Usual,
+    /// As a text table.
+    Table,
 }
 
 /// Whether there was a result to show.
@@ -85,7 +95,8 @@ pub(crate) enum Shown {
 }
 
 /// Runs a statement for what it does. Rows that come out are counted by nobody and kept by nobody.
-async fn run(context: &SessionContext, statement: Statement) -> Result<(), Failure> {
+async fn run(context: &SessionContext, statement: Statement, printer: &Printer) -> Result<(), Failure> {
+    let _meter = Meter::start(printer.progress);
     let plan = context.state().statement_to_plan(statement).await?;
     let mut batches = context.execute_logical_plan(plan).await?.execute_stream().await?;
     while batches.try_next().await?.is_some() {}
@@ -93,13 +104,19 @@ async fn run(context: &SessionContext, statement: Statement) -> Result<(), Failu
 }
 
 /// Runs a statement and shows its result.
-pub(crate) async fn show(context: &SessionContext, statement: Statement, printer: &Printer) -> Result<Shown, Failure> {
-    let reads_as_text = reads_as_text(&statement);
+pub(crate) async fn show(
+    context: &SessionContext,
+    statement: Statement,
+    form: Form,
+    printer: &Printer,
+) -> Result<Shown, Failure> {
+    let reads_as_text = form == Form::Table || reads_as_text(&statement);
     let plan = context.state().statement_to_plan(statement).await?;
     let has_result = has_result(&plan);
     if printer.schema && !has_result {
         return Ok(Shown::Nothing);
     }
+    let meter = Meter::start(printer.progress && !printer.schema);
     let frame = context.execute_logical_plan(plan).await?;
     if !has_result {
         return Ok(Shown::Nothing);
@@ -112,11 +129,12 @@ pub(crate) async fn show(context: &SessionContext, statement: Statement, printer
     if printer.schema {
         printer.schema(&frame.tensordict_schema(&options)?)?;
     } else if reads_as_text && !printer.json {
-        printer.table(&frame.collect().await?)?;
+        let batches = frame.collect().await?;
+        drop(meter);
+        printer.table(&batches)?;
     } else if let Some(rows) = printer.batch_size {
-        show_batches(frame, &options, rows.get(), printer).await?;
+        show_batches(frame, &options, rows.get(), meter, printer).await?;
     } else {
-        let meter = Meter::start(printer.progress);
         let dict = frame.to_tensordict_with(&options, |progress| meter.update(progress.rows, progress.batches)).await?;
         drop(meter);
         printer.tensordict(&dict)?;
@@ -124,12 +142,22 @@ pub(crate) async fn show(context: &SessionContext, statement: Statement, printer
     Ok(Shown::Result)
 }
 
-async fn show_batches(frame: DataFrame, options: &Options, rows: usize, printer: &Printer) -> Result<(), Failure> {
+async fn show_batches(
+    frame: DataFrame,
+    options: &Options,
+    rows: usize,
+    meter: Meter,
+    printer: &Printer,
+) -> Result<(), Failure> {
     let mut batches = frame.tensordict_stream(options).await?.with_batch_size(rows);
-    let mut first = true;
+    // On one terminal, results and a line that is redrawn would get in each other's way.
+    let meter = (!io::stdout().is_terminal()).then_some(meter);
+    let (mut shown, mut rows) = (0, 0);
     while let Some(dict) = batches.try_next().await? {
-        printer.next_tensordict(&dict, first)?;
-        first = false;
+        printer.next_tensordict(&dict, shown == 0)?;
+        shown += 1;
+        rows += dict.batch_size().first().map_or(0, |rows| rows.unsigned_abs());
+        meter.iter().for_each(|meter| meter.update(rows, shown));
     }
     Ok(())
 }
