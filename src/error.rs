@@ -1,6 +1,7 @@
 //! The one error type: what went wrong, where, and what to do about it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::key::NestedKey;
 
@@ -10,17 +11,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, the key (and row, where known) it went wrong at, and what to do about it.
 ///
 /// Ask the predicates ([`is_null`](Error::is_null), [`is_key`](Error::is_key), …) which kind it is.
-#[derive(Debug)]
-pub struct Error(Box<Inner>);
+#[derive(Clone, Debug)]
+pub struct Error(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     kind: Kind,
     message: String,
     key: Option<NestedKey>,
     row: Option<usize>,
+    partition: Option<usize>,
     remedy: Option<String>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,15 @@ impl Kind {
 
 impl Error {
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), key: None, row: None, remedy: None, source: None }))
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            key: None,
+            row: None,
+            partition: None,
+            remedy: None,
+            source: None,
+        }))
     }
 
     /// Nulls that `Nulls::Raise` refuses.
@@ -110,29 +120,43 @@ impl Error {
     #[cfg(feature = "datafusion")]
     pub(crate) fn engine(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = source.into();
-        let mut error = Error::new(Kind::Engine, source.to_string());
-        error.0.source = Some(source);
-        error
+        Error::new(Kind::Engine, source.to_string()).caused_by(source.into())
+    }
+
+    fn inner(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
+    }
+
+    fn caused_by(mut self, source: Arc<dyn std::error::Error + Send + Sync>) -> Self {
+        self.inner().source = Some(source);
+        self
     }
 
     pub(crate) fn at(mut self, key: impl Into<NestedKey>) -> Self {
-        self.0.key = Some(key.into());
+        self.inner().key = Some(key.into());
         self
     }
 
     pub(crate) fn at_row(mut self, row: usize) -> Self {
-        self.0.row = Some(row);
+        self.inner().row = Some(row);
         self
     }
 
     /// Counts the row, if known, from further back: `by` rows came before the part it was counted in.
     pub(crate) fn after_rows(mut self, by: usize) -> Self {
-        self.0.row = self.0.row.map(|row| row + by);
+        self.inner().row = self.0.row.map(|row| row + by);
+        self
+    }
+
+    /// The row, if known, is counted within this partition of the engine's plan.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn in_partition(mut self, partition: usize) -> Self {
+        self.inner().partition = Some(partition);
         self
     }
 
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.0.remedy = Some(remedy.into());
+        self.inner().remedy = Some(remedy.into());
         self
     }
 
@@ -197,21 +221,29 @@ impl Error {
         self.0.key.as_ref()
     }
 
-    /// The row at fault, counted from the start of the batch (or whole result) being converted.
+    /// The row at fault, counted from the start of what was converted: the batch or the whole result,
+    /// or, where there is a [`partition`](Self::partition), that partition.
     pub fn row(&self) -> Option<usize> {
         self.0.row
+    }
+
+    /// The partition of the engine's plan that the row is counted in.
+    pub fn partition(&self) -> Option<usize> {
+        self.0.partition
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind: _, message, key, row, remedy, source: _ } = &*self.0;
+        let Inner { kind: _, message, key, row, partition, remedy, source: _ } = &*self.0;
         if let Some(key) = key {
             write!(f, "{key}: ")?;
         }
         f.write_str(message)?;
-        if let Some(row) = row {
-            write!(f, " (row {row})")?;
+        match (row, partition) {
+            (Some(row), None) => write!(f, " (row {row})")?,
+            (Some(row), Some(partition)) => write!(f, " (row {row} of partition {partition})")?,
+            (None, _) => {}
         }
         if let Some(remedy) = remedy {
             write!(f, "; {remedy}")?;
@@ -230,16 +262,12 @@ impl From<tch::TchError> for Error {
     fn from(source: tch::TchError) -> Self {
         // libtorch appends its C++ stack to the message; the first line says what was wrong.
         let text = source.to_string();
-        let mut error = Error::new(Kind::Libtorch, text.lines().next().unwrap_or_default());
-        error.0.source = Some(Box::new(source));
-        error
+        Error::new(Kind::Libtorch, text.lines().next().unwrap_or_default()).caused_by(Arc::new(source))
     }
 }
 
 impl From<arrow::error::ArrowError> for Error {
     fn from(source: arrow::error::ArrowError) -> Self {
-        let mut error = Error::new(Kind::Schema, source.to_string());
-        error.0.source = Some(Box::new(source));
-        error
+        Error::new(Kind::Schema, source.to_string()).caused_by(Arc::new(source))
     }
 }

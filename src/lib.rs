@@ -23,10 +23,20 @@ mod convert;
 
 mod display;
 
+#[cfg(feature = "datafusion")]
+mod loader;
+
+mod engine;
+
 pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
 pub use dict::{Entry, Index, TensorDict};
 pub use display::write_json;
 pub use dtype::DType;
+#[cfg(feature = "datafusion")]
+pub use engine::datafusion::{
+    DataFrameExt, Progress, PushTensorizeBelowMerge, SessionContextExt, SessionStateBuilderExt, TensorDictStream,
+    TensorizeExtensionPlanner, TensorizeQueryPlanner, tensorize,
+};
 pub use error::{Error, Result};
 pub use key::NestedKey;
 pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};

@@ -177,6 +177,34 @@ impl Options {
         self.mask_key.clone().unwrap_or_else(|| DEFAULT_MASK_KEY.into())
     }
 
+    /// Without a mask key where nothing is masked, for defaults that apply to any query.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn without_idle_mask_key(mut self) -> Self {
+        if !self.masks_anything() {
+            self.mask_key = None;
+        }
+        self
+    }
+
+    /// The options left to the sink once an operator has ruled on nulls.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn after_nulls(&self) -> Options {
+        let columns = self.columns.iter().map(|(key, column)| (key.clone(), ColumnOptions { nulls: None, ..*column }));
+        Options { nulls: Nulls::Raise, mask_key: None, mask_keys: None, columns: columns.collect(), ..self.clone() }
+    }
+
+    /// The options with those of missing columns left out, for a query that was pruned.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn restricted_to(&self, is_column: impl Fn(&str) -> bool) -> Options {
+        let kept = |key: &NestedKey| key.names().first().is_some_and(|name| is_column(name));
+        let mut options = self.clone();
+        options.columns.retain(|(key, _)| kept(key));
+        if let Some(MaskKeys::Columns(keys)) = &mut options.mask_keys {
+            keys.retain(kept);
+        }
+        options.without_idle_mask_key()
+    }
+
     pub(crate) fn explicit_mask_key(&self) -> Option<&NestedKey> {
         self.mask_key.as_ref()
     }

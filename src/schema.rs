@@ -255,8 +255,50 @@ impl EntrySpec {
             (Nulls::Mask, MaskKeys::Nullable | MaskKeys::Columns(_)) => MaskRule::Never,
         };
         let unsigned = options.unsigned_at(&key);
-        let output = Arc::new(output_field(field, &kind, nulls));
+        let output = Arc::new(output_field(field, &kind, nulls, nullable));
         Ok(EntrySpec { key, field: Arc::clone(field), kind, nullable, nulls, mask, unsigned, output })
+    }
+
+    /// Whether a conversion leaves the values of valid and null rows alike as they are.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn keeps_values(&self) -> bool {
+        self.nulls == Nulls::Raise || self.kind == EntryKind::NonTensor || !self.may_hold_nulls()
+    }
+
+    /// Whether a conversion lets every row pass as it is: it neither fills nor refuses anything.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.may_hold_nulls() || (self.kind == EntryKind::NonTensor && self.nulls != Nulls::Raise)
+    }
+
+    /// Whether there is nothing to rule on: no nulls by the schema, or an earlier conversion did.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn needs_no_ruling(&self) -> bool {
+        let ruled_on = self.kind == EntryKind::NonTensor && self.field.metadata().contains_key(NULLS_METADATA_KEY);
+        ruled_on || !self.may_hold_nulls()
+    }
+
+    /// Nulls at any depth, by the schema.
+    #[cfg(feature = "datafusion")]
+    fn may_hold_nulls(&self) -> bool {
+        fn inside(field: &Field) -> bool {
+            field.is_nullable()
+                || match field.data_type() {
+                    DataType::List(child)
+                    | DataType::LargeList(child)
+                    | DataType::ListView(child)
+                    | DataType::LargeListView(child)
+                    | DataType::FixedSizeList(child, _)
+                    | DataType::Map(child, _) => inside(child),
+                    DataType::Struct(fields) => fields.iter().any(|field| inside(field)),
+                    // Their nulls aren't in the schema.
+                    DataType::Null | DataType::Dictionary(..) | DataType::Union(..) | DataType::RunEndEncoded(..) => {
+                        true
+                    }
+                    _ => false,
+                }
+        }
+        self.nullable || inside(&self.field)
     }
 
     pub(crate) fn find(&self, key: &NestedKey) -> Option<&EntrySpec> {
@@ -273,7 +315,7 @@ impl EntrySpec {
     }
 }
 
-fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls) -> Field {
+fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls, nullable: bool) -> Field {
     let output = field.clone();
     match kind {
         EntryKind::Dense(_) | EntryKind::Jagged(_) => {
@@ -286,7 +328,8 @@ fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls) -> Field {
         EntryKind::NonTensor => {
             let mut metadata = field.metadata().clone();
             metadata.insert(NULLS_METADATA_KEY.to_owned(), nulls.to_string());
-            output.with_metadata(metadata)
+            // A null row of a struct above shows in a field that has no nulls of its own.
+            output.with_metadata(metadata).with_nullable(nullable)
         }
     }
 }
@@ -406,6 +449,14 @@ impl TensorDictSchema {
         (entry.mask != MaskRule::Never).then(|| self.mask_key.join(&entry.key))
     }
 
+    /// Whether `entry` or one below it may have a mask.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn has_masks(&self, entry: &EntrySpec) -> bool {
+        let mut masked = false;
+        entry.walk(&mut |entry| masked |= entry.mask != MaskRule::Never);
+        masked
+    }
+
     pub(crate) fn mask_key(&self) -> &NestedKey {
         &self.mask_key
     }
@@ -423,7 +474,7 @@ impl TensorDictSchema {
     }
 
     /// The struct column of masks, where their keys are known beforehand and there are any.
-    fn mask_field(&self) -> Option<FieldRef> {
+    pub(crate) fn mask_field(&self) -> Option<FieldRef> {
         let masks = mask_fields(&self.entries);
         if masks.is_empty() {
             return None;

@@ -1,5 +1,7 @@
 //! Record batches → a tensordict.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::SchemaRef;
@@ -7,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use super::receipt::Receipt;
 use super::wrap::Wrap;
 use crate::dict::{TensorDict, ensure_device};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nulls::{self, Mask};
 use crate::options::Options;
 use crate::schema::{MaskRule, TensorDictSchema};
@@ -108,16 +110,17 @@ impl Converter {
             chunks.push(RecordBatch::new_empty(SchemaRef::clone(&self.input)));
         }
         let mut columns: Vec<Vec<_>> = self.schema.entries().iter().map(|_| Vec::with_capacity(chunks.len())).collect();
-        let mut filled = vec![0; columns.len()];
+        let mut works = Vec::new();
         let mut masks: Vec<Vec<Mask>> = Vec::with_capacity(chunks.len());
         let mut rows = Vec::with_capacity(chunks.len());
         let mut before = 0;
         for chunk in chunks {
+            self.ensure_columns(&chunk.schema())?;
             let (_, arrays, num_rows) = chunk.into_parts();
             let ruled = nulls::rule(arrays, &self.schema).map_err(|error| error.after_rows(before))?;
-            for ((column, filled), (array, work)) in columns.iter_mut().zip(&mut filled).zip(ruled.columns) {
+            for (column, (array, work)) in columns.iter_mut().zip(ruled.columns) {
                 column.push(array);
-                *filled += work.filled;
+                works.extend(work.entries);
             }
             masks.push(ruled.masks.into_inner());
             rows.push(num_rows);
@@ -126,17 +129,29 @@ impl Converter {
 
         let mut wrap = Wrap::new(self.options.copy_policy());
         let mut dict = TensorDict::new([i64::try_from(before).unwrap_or(i64::MAX)]);
-        for ((chunks, spec), filled) in columns.into_iter().zip(self.schema.entries()).zip(filled) {
-            let entry = wrap.entry(chunks, spec)?;
-            wrap.note_filled(filled);
-            dict.set(spec.field.name(), entry)?;
+        for (chunks, spec) in columns.into_iter().zip(self.schema.entries()) {
+            dict.set(spec.field.name(), wrap.entry(chunks, spec)?)?;
         }
+        works.iter().try_for_each(|work| wrap.note(work))?;
         self.set_masks(masks, &rows, &mut wrap, &mut dict)?;
         let dict = match self.options.target_device() {
             Some(device) => dict.to(device)?,
             None => dict,
         };
         Ok((dict, wrap.into_receipt()))
+    }
+
+    /// Columns are taken by their place, so each chunk must have the same ones in the same order.
+    fn ensure_columns(&self, chunk: &SchemaRef) -> Result<()> {
+        let names = |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        if Arc::ptr_eq(chunk, &self.input) || names(chunk) == names(&self.input) {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "a batch has the columns {:?}, its schema announced {:?}",
+            names(chunk),
+            names(&self.input)
+        )))
     }
 
     /// Each chunk recorded the same masks in the same order.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::key::NestedKey;
+use crate::nulls::Cause;
 
 /// What a conversion did to each column: shared its memory, copied it and why, filled how many nulls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct ColumnReceipt {
     pub copied: usize,
     /// Why they were.
     pub reason: Option<CopyReason>,
-    /// Null rows and elements that got a fill value, counted at the root column.
+    /// Null rows and elements that got a fill value.
     pub filled: usize,
 }
 
@@ -38,12 +39,25 @@ pub enum CopyReason {
     Part,
     /// The memory isn't Rust's own: a memory map, a message, another library's.
     Foreign,
+    /// Null rows hid elements, which are not in the tensor.
+    Hidden,
     /// The column came in several chunks.
     Chunked,
     /// Unsigned numbers widened, or 32-bit offsets.
     Widened,
     /// Booleans are bits in Arrow and bytes in a tensor.
     Unpacked,
+}
+
+impl From<Cause> for CopyReason {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Part => CopyReason::Part,
+            Cause::Shared => CopyReason::Shared,
+            Cause::Foreign => CopyReason::Foreign,
+            Cause::Hidden => CopyReason::Hidden,
+        }
+    }
 }
 
 impl fmt::Display for CopyReason {
@@ -53,8 +67,9 @@ impl fmt::Display for CopyReason {
             CopyReason::Shared => "its buffer is shared",
             CopyReason::Part => "it is a part of a larger buffer",
             CopyReason::Foreign => "its memory belongs to another allocator",
+            CopyReason::Hidden => "its null rows hide elements, which are dropped",
             CopyReason::Chunked => "it comes in several chunks",
-            CopyReason::Widened => "its numbers must be widened",
+            CopyReason::Widened => "its numbers or offsets must be widened",
             CopyReason::Unpacked => "booleans are bits in Arrow",
         })
     }

@@ -218,7 +218,10 @@ impl TensorDict {
             )));
         }
         match self.device {
-            Some(device) => entry.to_device(device),
+            Some(device) => {
+                ensure_device(device)?;
+                entry.to_device(device)
+            }
             None => Ok(entry),
         }
     }
@@ -255,6 +258,36 @@ impl TensorDict {
                 _ => None,
             },
         }
+    }
+
+    /// Takes out the masks at and below `mask_key` that are true throughout, and dicts left empty.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn drop_idle_masks(&mut self, mask_key: &NestedKey) -> Result<()> {
+        fn is_idle(entry: &mut Entry) -> Result<bool> {
+            match entry {
+                Entry::Tensor(mask) => Ok(mask.f_all()?.f_int64_value(&[])? != 0),
+                Entry::Dict(masks) => {
+                    let mut idle = Vec::new();
+                    for (name, entry) in &mut masks.entries {
+                        if is_idle(entry)? {
+                            idle.push(name.clone());
+                        }
+                    }
+                    masks.entries.retain(|name, _| !idle.contains(name));
+                    Ok(masks.is_empty())
+                }
+                _ => Ok(false),
+            }
+        }
+        let Some((root, _)) = mask_key.split_first() else {
+            return Ok(());
+        };
+        if let Some(masks) = self.entries.get_mut(root)
+            && is_idle(masks)?
+        {
+            self.entries.shift_remove(root);
+        }
+        Ok(())
     }
 
     /// Only these entries, in this order, sharing storage. A nested key keeps that entry alone.

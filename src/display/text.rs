@@ -39,13 +39,19 @@ impl fmt::Display for TensorDict {
 /// Key, kind, type, shape, device and values of each entry.
 fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[String; 6]>) {
     for (name, entry) in dict.iter() {
-        let (data_type, device, preview) = match entry {
-            Entry::Tensor(tensor) => (dtype(tensor), device_name(tensor.device()), tensor_values(tensor)),
-            Entry::Jagged(jagged) => (dtype(jagged.values()), device_name(jagged.device()), jagged_values(jagged)),
-            Entry::NonTensor(stack) => (stack.data_type().to_string(), String::new(), non_tensor_values(stack)),
-            Entry::Dict(_) => (String::new(), String::new(), String::new()),
+        let (data_type, device) = match entry {
+            Entry::Tensor(tensor) => (dtype(tensor), device_name(tensor.device())),
+            Entry::Jagged(jagged) => (dtype(jagged.values()), device_name(jagged.device())),
+            Entry::NonTensor(stack) => (stack.data_type().to_string(), String::new()),
+            Entry::Dict(_) => (String::new(), String::new()),
         };
-        let preview = if values { preview } else { String::new() };
+        // Values are read only where they are shown: on another device that is a transfer each.
+        let preview = match entry {
+            Entry::Tensor(tensor) if values => tensor_values(tensor),
+            Entry::Jagged(jagged) if values => jagged_values(jagged),
+            Entry::NonTensor(stack) if values => non_tensor_values(stack),
+            _ => String::new(),
+        };
         let key = format!("{}{}", "  ".repeat(depth), quoted(name));
         lines.push([key, entry.kind().to_owned(), cut(&data_type, 40), shape(&entry.shape()), device, preview]);
         if let Entry::Dict(dict) = entry {

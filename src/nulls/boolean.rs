@@ -17,7 +17,7 @@ pub(super) fn rule(array: ArrayRef, above: Option<NullBuffer>, place: &Place<'_>
     let values = match union(above.as_ref(), nulls.as_ref()) {
         None => values,
         Some(validity) => {
-            work.filled += validity.null_count();
+            work.filled(place.spec, validity.null_count());
             &values & validity.inner()
         }
     };

@@ -7,7 +7,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
 
-use super::{Place, RowOf, Work, elements, union};
+use super::{Cause, Place, RowOf, Work, elements, union};
 use crate::error::{Error, Result};
 use crate::schema::EntrySpec;
 
@@ -36,11 +36,11 @@ fn rule_offsets<O: OffsetSizeTrait>(
     drop(array);
     let (_, offsets, values, nulls) = list.into_parts();
     let validity = union(above, nulls.as_ref());
-    work.filled += validity.as_ref().map_or(0, NullBuffer::null_count);
+    work.filled(spec, validity.as_ref().map_or(0, NullBuffer::null_count));
 
-    let (offsets, values) = window(offsets, values);
+    let (offsets, values) = window(offsets, values, spec, work);
     let (offsets, values) = match &validity {
-        Some(validity) => drop_hidden(offsets, values, validity)?,
+        Some(validity) => drop_hidden(offsets, values, validity, spec, work)?,
         None => (offsets, values),
     };
     let row_of = |element: usize| offsets.partition_point(|offset| offset.as_usize() <= element).saturating_sub(1);
@@ -51,7 +51,12 @@ fn rule_offsets<O: OffsetSizeTrait>(
 }
 
 /// The values that the rows refer to, and offsets from 0.
-fn window<O: OffsetSizeTrait>(offsets: OffsetBuffer<O>, values: ArrayRef) -> (OffsetBuffer<O>, ArrayRef) {
+fn window<O: OffsetSizeTrait>(
+    offsets: OffsetBuffer<O>,
+    values: ArrayRef,
+    spec: &EntrySpec,
+    work: &mut Work,
+) -> (OffsetBuffer<O>, ArrayRef) {
     let (start, stop) = (offsets[0], offsets[offsets.len() - 1]);
     if start.as_usize() == 0 && stop.as_usize() == values.len() {
         return (offsets, values);
@@ -60,6 +65,7 @@ fn window<O: OffsetSizeTrait>(offsets: OffsetBuffer<O>, values: ArrayRef) -> (Of
     if start.as_usize() == 0 {
         return (offsets, values);
     }
+    work.copied(spec, size_of_val(&*offsets), Cause::Part);
     let rebased: Vec<O> = offsets.iter().map(|offset| *offset - start).collect();
     (OffsetBuffer::new(ScalarBuffer::from(rebased)), values)
 }
@@ -69,6 +75,8 @@ fn drop_hidden<O: OffsetSizeTrait>(
     offsets: OffsetBuffer<O>,
     values: ArrayRef,
     validity: &NullBuffer,
+    spec: &EntrySpec,
+    work: &mut Work,
 ) -> Result<(OffsetBuffer<O>, ArrayRef)> {
     let hides = |row: usize| validity.is_null(row) && offsets[row] != offsets[row + 1];
     if !(0..validity.len()).any(hides) {
@@ -88,5 +96,7 @@ fn drop_hidden<O: OffsetSizeTrait>(
         packed.push(end);
     }
     let values = filter(&values, &BooleanArray::new(kept.finish(), None))?;
+    let elements = values.to_data().get_slice_memory_size()?;
+    work.copied(spec, elements + size_of_val(packed.as_slice()), Cause::Hidden);
     Ok((OffsetBuffer::new(ScalarBuffer::from(packed)), values))
 }

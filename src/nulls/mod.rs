@@ -15,7 +15,7 @@ mod struct_;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, Fields};
 
 use crate::error::{Error, Result};
@@ -25,13 +25,75 @@ use crate::schema::{EntryKind, EntrySpec, MaskRule, TensorDictSchema};
 
 pub(crate) use bits::unpack;
 
-/// What the nulls stage did, for metrics and receipts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the nulls stage did to one column, for metrics and receipts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// Null rows and elements that got a fill value.
     pub(crate) filled: usize,
-    /// Bytes copied because a buffer to fill was shared.
+    /// Bytes written anew.
     pub(crate) bytes_copied: usize,
+    /// The same, entry by entry; only those where something was done.
+    pub(crate) entries: Vec<EntryWork>,
+}
+
+/// What the nulls stage did to one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryWork {
+    pub(crate) key: NestedKey,
+    pub(crate) filled: usize,
+    pub(crate) bytes_copied: usize,
+    /// Why bytes were written anew.
+    pub(crate) cause: Option<Cause>,
+}
+
+/// Why the nulls stage couldn't work on the buffer itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The buffer starts within its allocation.
+    Part,
+    /// Somebody else holds the buffer.
+    Shared,
+    /// The memory belongs to another allocator.
+    Foreign,
+    /// Elements hidden under null rows were dropped.
+    Hidden,
+}
+
+impl Cause {
+    /// Why this buffer can't be written in place, if it can't.
+    pub(crate) fn of(buffer: &Buffer) -> Cause {
+        if buffer.ptr_offset() > 0 {
+            Cause::Part
+        } else if buffer.strong_count() > 1 {
+            Cause::Shared
+        } else {
+            Cause::Foreign
+        }
+    }
+}
+
+impl Work {
+    fn filled(&mut self, spec: &EntrySpec, count: usize) {
+        if count > 0 {
+            self.filled += count;
+            self.entry(spec).filled += count;
+        }
+    }
+
+    fn copied(&mut self, spec: &EntrySpec, bytes: usize, cause: Cause) {
+        self.bytes_copied += bytes;
+        let entry = self.entry(spec);
+        entry.bytes_copied += bytes;
+        entry.cause.get_or_insert(cause);
+    }
+
+    fn entry(&mut self, spec: &EntrySpec) -> &mut EntryWork {
+        let at = self.entries.iter().position(|entry| entry.key == spec.key).unwrap_or_else(|| {
+            self.entries.push(EntryWork { key: spec.key.clone(), filled: 0, bytes_copied: 0, cause: None });
+            self.entries.len() - 1
+        });
+        &mut self.entries[at]
+    }
 }
 
 /// Row validity of the entries that may have a mask, in the order of the schema.

@@ -1,9 +1,14 @@
 //! What is no tensor: its null rows stay null, unless they are refused.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, GenericListViewArray, OffsetSizeTrait, UnionArray};
-use arrow::buffer::NullBuffer;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, GenericListViewArray, OffsetSizeTrait, PrimitiveArray, UInt64Array,
+    UnionArray, make_array,
+};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::{nullif, take};
-use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type, RunEndIndexType};
+use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type, RunEndIndexType, UnionFields};
 
 use super::{refuse, union};
 use crate::error::Result;
@@ -21,23 +26,62 @@ pub(super) fn rule(
         _ => array.nulls().cloned(),
     };
     let validity = union(above, own.as_ref());
-    if spec.nulls == Nulls::Raise {
-        if let Some(found) = find_null(&array)? {
-            return Err(refuse(spec, found.count, found.row));
-        }
+    if spec.nulls == Nulls::Raise
+        && let Some(found) = find_null(&array)?
+    {
+        return Err(refuse(spec, found.count, found.row));
     }
     let array = match above {
-        Some(above) if above.null_count() > 0 && has_validity(array.data_type()) => {
-            nullif(&array, &BooleanArray::new(!above.inner(), None))?
-        }
+        Some(above) if above.null_count() > 0 => hide(array, above)?,
         _ => array,
     };
     Ok((array, validity))
 }
 
-/// Whether the layout can say that a row is null.
-fn has_validity(data_type: &DataType) -> bool {
-    !matches!(data_type, DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..))
+/// The array with null in the rows that a struct above hides.
+fn hide(array: ArrayRef, above: &NullBuffer) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Null => Ok(array),
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => hide_in_runs::<Int16Type>(&array, above),
+            DataType::Int32 => hide_in_runs::<Int32Type>(&array, above),
+            _ => hide_in_runs::<Int64Type>(&array, above),
+        },
+        DataType::Union(fields, _) => hide_in_union(array.as_union(), fields, above),
+        _ => Ok(nullif(&array, &BooleanArray::new(!above.inner(), None))?),
+    }
+}
+
+/// Runs have no validity, their values do: each row becomes a run of its own.
+fn hide_in_runs<R: RunEndIndexType>(array: &ArrayRef, above: &NullBuffer) -> Result<ArrayRef> {
+    let runs = array.as_run::<R>();
+    let physical = |row: usize| above.is_valid(row).then(|| runs.get_physical_index(row) as u64);
+    let values = take(runs.values(), &(0..runs.len()).map(physical).collect::<UInt64Array>(), None)?;
+    let ends = (1..=runs.len()).map(R::Native::usize_as).collect::<Vec<_>>();
+    let ends = PrimitiveArray::<R>::new(ends.into(), None);
+    let data = array.to_data().into_builder().offset(0).child_data(vec![ends.to_data(), values.to_data()]);
+    Ok(make_array(data.build()?))
+}
+
+/// Unions have no validity, their children do: each child is written anew for the rows that it holds.
+fn hide_in_union(union: &UnionArray, fields: &UnionFields, above: &NullBuffer) -> Result<ArrayRef> {
+    let rows = |id: i8| (0..union.len()).filter(move |row| union.type_id(*row) == id);
+    let mut offsets = union.offsets().is_some().then(|| vec![0i32; union.len()]);
+    let mut children = Vec::with_capacity(fields.len());
+    for (id, _) in fields.iter() {
+        let place = |row: usize| above.is_valid(row).then(|| union.value_offset(row) as u64);
+        let places: UInt64Array = match &mut offsets {
+            // Dense: one element per row of the child, in order.
+            Some(offsets) => {
+                rows(id).zip(0..).for_each(|(row, at)| offsets[row] = at);
+                rows(id).map(place).collect()
+            }
+            None => (0..union.len()).map(place).collect(),
+        };
+        children.push(take(union.child(id), &places, None)?);
+    }
+    let offsets = offsets.map(ScalarBuffer::from);
+    Ok(Arc::new(UnionArray::try_new(fields.clone(), union.type_ids().clone(), offsets, children)?))
 }
 
 struct Found {
@@ -109,13 +153,14 @@ fn find_in_rows(values: &dyn Array, bounds: impl Fn(usize) -> (usize, usize), ro
     if find_null(values)?.is_none() {
         return Ok(None);
     }
+    let mut first: Option<Found> = None;
     for row in 0..rows {
         let (start, stop) = bounds(row);
         if let Some(found) = find_null(&values.slice(start, stop - start))? {
-            return Ok(Some(Found { row, ..found }));
+            first.get_or_insert(Found { row, count: 0 }).count += found.count;
         }
     }
-    Ok(None)
+    Ok(first)
 }
 
 fn find_in_union(union: &UnionArray) -> Result<Option<Found>> {

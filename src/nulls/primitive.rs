@@ -12,23 +12,23 @@ use arrow::datatypes::{
 use half::f16;
 
 use super::bits::unpack;
-use super::{Place, Work, union};
+use super::{Cause, Place, Work, union};
 use crate::error::{Error, Result};
 
 pub(super) fn rule(array: ArrayRef, above: Option<NullBuffer>, place: &Place<'_>, work: &mut Work) -> Result<ArrayRef> {
     place.check(array.nulls())?;
     match array.data_type() {
-        DataType::Int8 => Ok(fill::<Int8Type>(array, above, 0, work)),
-        DataType::Int16 => Ok(fill::<Int16Type>(array, above, 0, work)),
-        DataType::Int32 => Ok(fill::<Int32Type>(array, above, 0, work)),
-        DataType::Int64 => Ok(fill::<Int64Type>(array, above, 0, work)),
-        DataType::UInt8 => Ok(fill::<UInt8Type>(array, above, 0, work)),
-        DataType::UInt16 => Ok(fill::<UInt16Type>(array, above, 0, work)),
-        DataType::UInt32 => Ok(fill::<UInt32Type>(array, above, 0, work)),
-        DataType::UInt64 => Ok(fill::<UInt64Type>(array, above, 0, work)),
-        DataType::Float16 => Ok(fill::<Float16Type>(array, above, f16::NAN, work)),
-        DataType::Float32 => Ok(fill::<Float32Type>(array, above, f32::NAN, work)),
-        DataType::Float64 => Ok(fill::<Float64Type>(array, above, f64::NAN, work)),
+        DataType::Int8 => Ok(fill::<Int8Type>(array, above, 0, place, work)),
+        DataType::Int16 => Ok(fill::<Int16Type>(array, above, 0, place, work)),
+        DataType::Int32 => Ok(fill::<Int32Type>(array, above, 0, place, work)),
+        DataType::Int64 => Ok(fill::<Int64Type>(array, above, 0, place, work)),
+        DataType::UInt8 => Ok(fill::<UInt8Type>(array, above, 0, place, work)),
+        DataType::UInt16 => Ok(fill::<UInt16Type>(array, above, 0, place, work)),
+        DataType::UInt32 => Ok(fill::<UInt32Type>(array, above, 0, place, work)),
+        DataType::UInt64 => Ok(fill::<UInt64Type>(array, above, 0, place, work)),
+        DataType::Float16 => Ok(fill::<Float16Type>(array, above, f16::NAN, place, work)),
+        DataType::Float32 => Ok(fill::<Float32Type>(array, above, f32::NAN, place, work)),
+        DataType::Float64 => Ok(fill::<Float64Type>(array, above, f64::NAN, place, work)),
         other => Err(Error::schema(format!("{other} is no number")).at(&place.spec.key)),
     }
 }
@@ -37,6 +37,7 @@ fn fill<T: ArrowPrimitiveType>(
     array: ArrayRef,
     above: Option<NullBuffer>,
     value: T::Native,
+    place: &Place<'_>,
     work: &mut Work,
 ) -> ArrayRef {
     if array.nulls().is_none() && above.is_none() {
@@ -49,15 +50,17 @@ fn fill<T: ArrowPrimitiveType>(
     let values = match union(above.as_ref(), nulls.as_ref()) {
         None => values,
         Some(validity) => {
-            work.filled += validity.null_count();
-            match values.into_inner().into_mutable() {
+            work.filled(place.spec, validity.null_count());
+            let values = values.into_inner();
+            let cause = Cause::of(&values);
+            match values.into_mutable() {
                 // Nobody else sees the buffer.
                 Ok(mut owned) => {
                     fill_in_place(owned.typed_data_mut::<T::Native>(), &validity, value);
                     ScalarBuffer::new(owned.into(), 0, validity.len())
                 }
                 Err(shared) => {
-                    work.bytes_copied += shared.len();
+                    work.copied(place.spec, shared.len(), cause);
                     ScalarBuffer::from(filled_copy(shared.typed_data::<T::Native>(), &validity, value))
                 }
             }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::reader::FileReader;
+use datafusion::datasource::file_format::options::ArrowReadOptions;
 use serde_json::Value;
-use tensorquery::{CopyPolicy, Options, TensorDict, from_arrow_chunks, write_json};
+use tensorquery::{CopyPolicy, DataFrameExt, Options, TensorDict, from_arrow_chunks, write_json};
 
 /// A case that we treat differently on purpose.
 enum Difference {
@@ -194,6 +195,34 @@ pub(crate) fn check(case: &Case, result: tensorquery::Result<TensorDict>) -> boo
         (Some(_), result) => panic!("{name}: an error is due, got {result:?}"),
     }
     difference.is_some()
+}
+
+/// The same cases, read by the engine from the file and converted at the end of a query.
+#[tokio::test(flavor = "multi_thread")]
+async fn cases_pass_through_sql() {
+    let (mut ran, mut unreadable) = (0, Vec::new());
+    for case in cases() {
+        let ctx = crate::sql::context(1);
+        // The engine itself refuses some schemas (duplicate names, types that it can't scan).
+        let options = ArrowReadOptions::default();
+        let registered = ctx.register_arrow("cases", &case.path.to_string_lossy(), options).await;
+        let rows = match registered {
+            Ok(()) => ctx.sql("SELECT * FROM cases").await.unwrap().collect().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = rows {
+            unreadable.push(format!("{}: {}", case.name, error.to_string().lines().next().unwrap_or_default()));
+            continue;
+        }
+        let frame = ctx.sql("SELECT * FROM cases").await.unwrap();
+        check(&case, frame.to_tensordict(&case.options).await);
+        ran += 1;
+    }
+    println!(
+        "{ran} conformance cases ran through SQL, {} that the engine can't read: {unreadable:#?}",
+        unreadable.len()
+    );
+    assert!(ran > 500, "{ran}");
 }
 
 #[test]

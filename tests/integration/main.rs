@@ -2,4 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
+mod arguments;
 mod conformance;
+mod containers;
+mod explain;
+mod non_tensors;
+mod ownership;
+mod peers;
+mod properties;
+mod show;
+mod sql;
+mod vectors;

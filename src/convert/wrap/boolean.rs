@@ -4,7 +4,6 @@ use arrow::buffer::{BooleanBuffer, MutableBuffer};
 use tch::Tensor;
 
 use super::Wrap;
-use crate::convert::receipt::CopyReason;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::ffi;
@@ -12,7 +11,6 @@ use crate::nulls;
 
 /// Bits of all chunks, one after the other, as a boolean tensor of `shape`.
 pub(super) fn unpack(chunks: &[BooleanBuffer], shape: &[i64], wrap: &mut Wrap) -> Result<Tensor> {
-    wrap.copies(CopyReason::Unpacked)?;
     let total = chunks.iter().map(BooleanBuffer::len).sum();
     wrap.copied(total);
     let mut bytes: Vec<u8> = Vec::with_capacity(total);

@@ -37,6 +37,7 @@ pub(super) fn wrap(
     let tensor = match data_type {
         DataType::Boolean => {
             let bits: Vec<_> = chunks.iter().map(|chunk| chunk.as_boolean().values().clone()).collect();
+            wrap.copies(CopyReason::Unpacked)?;
             boolean::unpack(&bits, &shape, wrap)?
         }
         DataType::Int8 => same::<Int8Type>(chunks, elements.dtype, &shape, wrap)?,

@@ -5,6 +5,7 @@ use arrow::buffer::MutableBuffer;
 use arrow::datatypes::DataType;
 
 use super::{Wrap, dense};
+use crate::convert::receipt::CopyReason;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::ffi;
@@ -32,7 +33,7 @@ fn wrap_offsets<O: OffsetSizeTrait>(
 ) -> Result<JaggedTensor> {
     let single = chunks.len() == 1;
     let mut ends: Vec<i64> = Vec::new();
-    let mut viewed = None;
+    let mut viewed: Option<MutableBuffer> = None;
     let mut values = Vec::with_capacity(chunks.len());
     let mut end = 0i64;
     for chunk in chunks {
@@ -51,6 +52,11 @@ fn wrap_offsets<O: OffsetSizeTrait>(
                 Err(shared) => ends = shared.typed_data::<i64>().to_vec(),
             }
         } else {
+            wrap.copies(match (single, O::IS_LARGE) {
+                (false, _) => CopyReason::Chunked,
+                (true, false) => CopyReason::Widened,
+                (true, true) => CopyReason::Part,
+            })?;
             if ends.is_empty() {
                 ends.reserve(offsets.len());
                 ends.push(0);
@@ -62,6 +68,7 @@ fn wrap_offsets<O: OffsetSizeTrait>(
     }
     let row_of = |number: usize| {
         let element = number / elements.width().max(1);
+        let ends = viewed.as_ref().map_or(ends.as_slice(), |owned| owned.typed_data());
         ends.partition_point(|end| usize::try_from(*end).is_ok_and(|end| end <= element)).saturating_sub(1)
     };
     let numbers = dense::wrap(values, elements, end, unsigned, wrap, &row_of)?;

@@ -13,7 +13,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::BooleanBuffer;
 use tch::Tensor;
 
-use super::receipt::{ColumnReceipt, Receipt};
+use super::receipt::{ColumnReceipt, CopyReason, Receipt};
 use crate::dict::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
@@ -74,16 +74,11 @@ impl Wrap {
 
     /// Validity of rows, chunk by chunk, as a boolean tensor.
     pub(super) fn mask(&mut self, key: NestedKey, chunks: &[BooleanBuffer]) -> Result<Tensor> {
-        self.receipt.columns.push(ColumnReceipt { key, viewed: 0, copied: 0, reason: None, filled: 0 });
+        // A mask is made, not copied from a column, so no copy policy forbids it.
+        let reason = Some(CopyReason::Unpacked);
+        self.receipt.columns.push(ColumnReceipt { key, viewed: 0, copied: 0, reason, filled: 0 });
         let rows = total(chunks.iter().map(BooleanBuffer::len))?;
         boolean::unpack(chunks, &[rows], self)
-    }
-
-    /// Counts filled nulls with the entry that was wrapped last.
-    pub(super) fn note_filled(&mut self, filled: usize) {
-        if let Some(column) = self.current() {
-            column.filled += filled;
-        }
     }
 
     fn column(&mut self, spec: &EntrySpec) {

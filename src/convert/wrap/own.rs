@@ -5,6 +5,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use super::Wrap;
 use crate::convert::receipt::CopyReason;
 use crate::error::{Error, Result};
+use crate::nulls::{Cause, EntryWork};
 use crate::options::CopyPolicy;
 
 /// A view may keep so many bytes alive that it doesn't show, or as many again as it shows.
@@ -31,13 +32,7 @@ impl Wrap {
             self.copies(CopyReason::Part)?;
             return Ok(Err(buffer));
         }
-        let reason = if buffer.ptr_offset() > 0 {
-            CopyReason::Part
-        } else if buffer.strong_count() > 1 {
-            CopyReason::Shared
-        } else {
-            CopyReason::Foreign
-        };
+        let reason = CopyReason::from(Cause::of(&buffer));
         match buffer.into_mutable() {
             Ok(owned) => {
                 if let Some(column) = self.current() {
@@ -55,11 +50,30 @@ impl Wrap {
     /// Notes that the column is copied, or refuses to.
     pub(super) fn copies(&mut self, reason: CopyReason) -> Result<()> {
         if self.policy == CopyPolicy::Never {
-            return Err(Error::copy(format!("a copy is needed, since {reason}, and copy=never forbids it"))
-                .remedy("use copy=auto"));
+            return Err(refuse(reason));
         }
         if let Some(column) = self.current() {
             column.reason.get_or_insert(reason);
+        }
+        Ok(())
+    }
+
+    /// Adds what the nulls stage did to an entry before it was wrapped. A buffer that was copied there
+    /// is no view, though the tensor is built on the copy.
+    ///
+    /// # Errors
+    ///
+    /// `CopyPolicy::Never` and the stage had to copy.
+    pub(in crate::convert) fn note(&mut self, work: &EntryWork) -> Result<()> {
+        let reason = work.cause.map(CopyReason::from);
+        if let (CopyPolicy::Never, Some(reason)) = (self.policy, reason) {
+            return Err(refuse(reason).at(&work.key));
+        }
+        if let Some(column) = self.receipt.columns.iter_mut().rev().find(|column| column.key == work.key) {
+            column.filled += work.filled;
+            column.copied += work.bytes_copied;
+            column.viewed = column.viewed.saturating_sub(work.bytes_copied);
+            column.reason = column.reason.or(reason);
         }
         Ok(())
     }
@@ -69,4 +83,8 @@ impl Wrap {
             column.copied += bytes;
         }
     }
+}
+
+fn refuse(reason: CopyReason) -> Error {
+    Error::copy(format!("a copy is needed, since {reason}, and copy=never forbids it")).remedy("use copy=auto")
 }

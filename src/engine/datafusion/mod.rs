@@ -1,0 +1,24 @@
+//! SQL and DataFrames, by Apache DataFusion. The files come in the order a query meets them.
+
+mod ext;
+
+mod config;
+
+mod relation;
+
+mod logical;
+
+mod planner;
+
+mod exec;
+
+mod rule;
+
+mod stream;
+
+mod error;
+
+pub use ext::{DataFrameExt, Progress, SessionContextExt, SessionStateBuilderExt};
+pub use planner::{TensorizeExtensionPlanner, TensorizeQueryPlanner};
+pub use rule::{PushTensorizeBelowMerge, tensorize};
+pub use stream::TensorDictStream;

@@ -1,0 +1,224 @@
+//! `tensordict((SELECT …), nulls => 'mask')` and `tensordict_schema((SELECT …))` in FROM.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use datafusion::common::plan_err;
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::{Extension, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{
+    DollarQuotedString, Expr, FunctionArg, FunctionArgExpr, FunctionArgOperator, ObjectName, Query, SetExpr,
+    TableAlias, TableFactor, TableFunctionArgs, Value,
+};
+
+use super::config::TensorDictConfig;
+use super::logical::TensorizeNode;
+use crate::options::{OptionValue, Options};
+use crate::schema::TensorDictSchema;
+
+const TENSORDICT: &str = "tensordict";
+const TENSORDICT_SCHEMA: &str = "tensordict_schema";
+
+/// Plans our two relations, and leaves all others as they are.
+#[derive(Debug, Default)]
+pub(super) struct TensorDictRelations;
+
+impl RelationPlanner for TensorDictRelations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let Some(name) = relation_name(&relation) else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        let call = Call::parse(name, relation)?;
+        let input =
+            context.plan(TableFactor::Derived { lateral: false, subquery: call.query, alias: None, sample: None })?;
+        let defaults = TensorDictConfig::options(context.context_provider().options());
+        let options = with_arguments(defaults, &call.arguments)?;
+        let plan = if name == TENSORDICT {
+            let node = TensorizeNode::try_new(input, Arc::new(options))?;
+            LogicalPlan::Extension(Extension { node: Arc::new(node) })
+        } else {
+            let resolved = TensorDictSchema::resolve_static(input.schema().as_arrow(), &options)?;
+            let batch = describe(&resolved)?;
+            let table = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
+            LogicalPlanBuilder::scan(TENSORDICT_SCHEMA, provider_as_source(Arc::new(table)), None)?.build()?
+        };
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, call.alias))))
+    }
+}
+
+/// Which of our relations the factor calls or names.
+fn relation_name(relation: &TableFactor) -> Option<&'static str> {
+    let (name, called) = match relation {
+        TableFactor::Table { name, args, .. } => (name, args.is_some()),
+        TableFactor::Function { name, .. } => (name, true),
+        _ => return None,
+    };
+    let ObjectName(parts) = name;
+    let [part] = parts.as_slice() else {
+        return None;
+    };
+    let ident = part.as_ident().filter(|ident| ident.quote_style.is_none())?;
+    let known = [TENSORDICT, TENSORDICT_SCHEMA].into_iter().find(|known| ident.value.eq_ignore_ascii_case(known));
+    // A table may have our name; only the call is ours.
+    known.filter(|_| called)
+}
+
+/// A call, taken apart.
+struct Call {
+    query: Box<Query>,
+    arguments: Vec<(String, OptionValue)>,
+    alias: Option<TableAlias>,
+}
+
+impl Call {
+    /// Every part of the factor is looked at, so that no modifier is passed over in silence.
+    fn parse(name: &str, relation: TableFactor) -> Result<Call> {
+        let (args, alias, modified) = match relation {
+            TableFactor::Table {
+                name: _,
+                alias,
+                args: Some(TableFunctionArgs { args, settings }),
+                with_hints,
+                version,
+                with_ordinality,
+                partitions,
+                json_path,
+                sample,
+                index_hints,
+            } => {
+                let modified = settings.is_some()
+                    || !with_hints.is_empty()
+                    || version.is_some()
+                    || with_ordinality
+                    || !partitions.is_empty()
+                    || json_path.is_some()
+                    || sample.is_some()
+                    || !index_hints.is_empty();
+                (args, alias, modified)
+            }
+            TableFactor::Function { lateral, name: _, args, with_ordinality, alias } => {
+                (args, alias, lateral || with_ordinality)
+            }
+            _ => return plan_err!("{name} is called as {name}((SELECT …))"),
+        };
+        if modified {
+            return plan_err!("{name}(…) takes no modifiers such as LATERAL, WITH ORDINALITY, TABLESAMPLE or hints");
+        }
+        let mut args = args.into_iter();
+        let query = match args.next() {
+            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Subquery(query)))) => query,
+            other => {
+                let got = other.map_or("nothing".to_owned(), |arg| arg.to_string());
+                return plan_err!(
+                    "{name}(…) takes a query in parentheses, got {got}; write {name}((SELECT * FROM my_table))"
+                );
+            }
+        };
+        if orders_in_vain(&query) {
+            return plan_err!(
+                "ORDER BY inside {name}(…) has no effect; order outside: SELECT * FROM {name}((…)) ORDER BY …"
+            );
+        }
+        let mut arguments: Vec<(String, OptionValue)> = Vec::new();
+        for arg in args {
+            let (argument, value) = named(name, arg)?;
+            if arguments.iter().any(|(known, _)| *known == argument) {
+                return plan_err!("{name}(…) is given {argument} twice");
+            }
+            arguments.push((argument, value));
+        }
+        Ok(Call { query, arguments, alias })
+    }
+}
+
+/// An ORDER BY that no LIMIT uses: the engine drops it from a relation.
+fn orders_in_vain(query: &Query) -> bool {
+    if query.limit_clause.is_some() || query.fetch.is_some() {
+        return false;
+    }
+    query.order_by.is_some()
+        || match query.body.as_ref() {
+            SetExpr::Query(inner) => orders_in_vain(inner),
+            _ => false,
+        }
+}
+
+fn named(relation: &str, arg: FunctionArg) -> Result<(String, OptionValue)> {
+    let (name, value, operator) = match arg {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), operator } => (name.value, value, operator),
+        FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), operator } => {
+            (name.value, value, operator)
+        }
+        other => {
+            return plan_err!("{relation}(…) takes options by name, as in nulls => 'mask', got {other}");
+        }
+    };
+    match operator {
+        FunctionArgOperator::RightArrow | FunctionArgOperator::Assignment => {
+            Ok((name.to_ascii_lowercase(), option_value(&value)))
+        }
+        other => plan_err!("{relation}(…) takes options as {name} => …, not {name} {other} …"),
+    }
+}
+
+fn option_value(expr: &Expr) -> OptionValue {
+    let text = |value: &Value| match value {
+        Value::SingleQuotedString(text) | Value::DollarQuotedString(DollarQuotedString { value: text, tag: _ }) => {
+            Some(OptionValue::Text(text.clone()))
+        }
+        _ => None,
+    };
+    let value = match expr {
+        Expr::Value(value) => text(&value.value),
+        Expr::Array(array) => Some(OptionValue::List(array.elem.iter().map(option_value).collect())),
+        Expr::Nested(inner) => Some(option_value(inner)),
+        Expr::Dictionary(fields) => {
+            let fields =
+                fields.iter().map(|field| (OptionValue::Text(field.key.value.clone()), option_value(&field.value)));
+            Some(OptionValue::Map(fields.collect()))
+        }
+        Expr::Map(map) => {
+            let entries = map.entries.iter().map(|entry| (option_value(&entry.key), option_value(&entry.value)));
+            Some(OptionValue::Map(entries.collect()))
+        }
+        _ => None,
+    };
+    value.unwrap_or_else(|| OptionValue::Other(expr.to_string()))
+}
+
+/// The session's defaults with a call's arguments over them.
+fn with_arguments(mut options: Options, arguments: &[(String, OptionValue)]) -> Result<Options> {
+    for (name, value) in arguments {
+        options.set(name, value.clone())?;
+    }
+    let says_where = arguments.iter().any(|(name, _)| name == "mask_key");
+    // A mask key among the defaults is for the calls that mask.
+    Ok(if says_where { options } else { options.without_idle_mask_key() })
+}
+
+/// One row per entry: what it is and where its mask would be.
+fn describe(schema: &TensorDictSchema) -> Result<RecordBatch> {
+    let entries: Vec<_> = schema.iter().collect();
+    let strings = |value: &dyn Fn(usize) -> Option<String>| -> ArrayRef {
+        Arc::new((0..entries.len()).map(value).collect::<StringArray>())
+    };
+    let nullable: BooleanArray = entries.iter().map(|entry| Some(entry.nullable())).collect();
+    let path = |names: &[String]| names.join(".");
+    RecordBatch::try_from_iter_with_nullable([
+        ("path", strings(&|i| Some(path(entries[i].key().names()))), false),
+        ("arrow_type", strings(&|i| Some(entries[i].field().data_type().to_string())), false),
+        ("kind", strings(&|i| Some(entries[i].kind().to_owned())), false),
+        ("dtype", strings(&|i| entries[i].dtype().map(|dtype| dtype.to_string())), true),
+        ("shape", strings(&|i| Some(entries[i].shape())), false),
+        ("nullable", Arc::new(nullable) as ArrayRef, false),
+        ("nulls", strings(&|i| Some(entries[i].nulls().to_string())), false),
+        ("mask_path", strings(&|i| schema.mask_key_of(entries[i]).map(|key| path(key.names()))), true),
+    ])
+    .map_err(DataFusionError::from)
+}

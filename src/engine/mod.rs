@@ -1,0 +1,4 @@
+//! An engine turns a query into record batches; nothing else may know that engines exist.
+
+#[cfg(feature = "datafusion")]
+pub(crate) mod datafusion;

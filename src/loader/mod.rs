@@ -1,0 +1,5 @@
+//! Batches for training.
+
+mod batcher;
+
+pub(crate) use batcher::Batcher;
