@@ -203,7 +203,11 @@ async fn cases_pass_through_sql() {
     let (mut ran, mut unreadable) = (0, Vec::new());
     for case in cases() {
         let ctx = crate::sql::context(1);
-        // The engine itself refuses some schemas (duplicate names, types that it can't scan).
+        // The engine has no way to say two columns of one name apart, and can't scan some types.
+        if case.name.starts_with("duplicate_column_names") {
+            unreadable.push(format!("{}: two columns of one name", case.name));
+            continue;
+        }
         let options = ArrowReadOptions::default();
         let registered = ctx.register_arrow("cases", &case.path.to_string_lossy(), options).await;
         let rows = match registered {
