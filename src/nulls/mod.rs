@@ -4,6 +4,7 @@
 //! what the schema says about it, and gives the array without nulls (or, for what is no tensor, with
 //! its nulls ruled on). Validity of rows that is to become a mask is handed to [`Masks`].
 
+mod bits;
 mod boolean;
 mod fixed_size_list;
 mod list;
@@ -21,6 +22,8 @@ use crate::error::{Error, Result};
 use crate::key::NestedKey;
 use crate::options::Nulls;
 use crate::schema::{EntryKind, EntrySpec, MaskRule, TensorDictSchema};
+
+pub(crate) use bits::unpack;
 
 /// What the nulls stage did to one column, for metrics and receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
