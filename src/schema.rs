@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::key::NestedKey;
 use crate::options::{MaskKeys, Nulls, Options, Unsigned};
 
-/// On a column that a conversion has been through: its null rows were ruled on, and a later
-/// conversion with `nulls=raise` lets them pass. Only columns that are no tensors need it.
+/// On a column that went through a conversion which lets its null rows be: a later one with `nulls=raise`
+/// lets them pass. Only columns that are no tensors need it.
 const NULLS_METADATA_KEY: &str = "tensordict.nulls";
 
 const FIXED_SHAPE_TENSOR: &str = "arrow.fixed_shape_tensor";
@@ -326,10 +326,9 @@ fn output_field(field: &Field, kind: &EntryKind, nulls: Nulls, nullable: bool) -
             output.with_data_type(DataType::Struct(fields)).with_nullable(false)
         }
         EntryKind::NonTensor => {
-            let mut metadata = field.metadata().clone();
-            metadata.insert(NULLS_METADATA_KEY.to_owned(), nulls.to_string());
+            let output = if nulls == Nulls::Raise { output } else { mark_ruled_on(&output) };
             // A null row of a struct above shows in a field that has no nulls of its own.
-            output.with_metadata(metadata).with_nullable(nullable)
+            output.with_nullable(nullable)
         }
     }
 }
@@ -485,6 +484,13 @@ impl TensorDictSchema {
         });
         Some(Arc::new(Field::new(root, DataType::Struct(below), false)))
     }
+}
+
+/// The field with the mark that its null rows are welcome.
+pub(crate) fn mark_ruled_on(field: &Field) -> Field {
+    let mut metadata = field.metadata().clone();
+    metadata.insert(NULLS_METADATA_KEY.to_owned(), Nulls::Fill.to_string());
+    field.clone().with_metadata(metadata)
 }
 
 fn mask_fields(entries: &[EntrySpec]) -> Vec<FieldRef> {

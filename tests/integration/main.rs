@@ -12,4 +12,5 @@ mod peers;
 mod properties;
 mod show;
 mod sql;
+mod tidy;
 mod vectors;
