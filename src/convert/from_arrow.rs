@@ -88,6 +88,7 @@ impl Converter {
     }
 
     /// For streams: the same keys in each batch.
+    #[cfg(feature = "datafusion")]
     pub(crate) fn streaming(schema: &SchemaRef, options: &Options) -> Result<Self> {
         let resolved = TensorDictSchema::resolve_static(schema, options)?;
         Self::new(schema, resolved, options)
@@ -100,6 +101,7 @@ impl Converter {
         Ok(Converter { input: SchemaRef::clone(input), schema, options: options.clone() })
     }
 
+    #[cfg(feature = "datafusion")]
     pub(crate) fn schema(&self) -> &TensorDictSchema {
         &self.schema
     }
