@@ -143,15 +143,14 @@ impl Converter {
 
     /// Columns are taken by their place, so each chunk must have the same ones in the same order.
     fn ensure_columns(&self, chunk: &SchemaRef) -> Result<()> {
-        let names = |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-        if Arc::ptr_eq(chunk, &self.input) || names(chunk) == names(&self.input) {
+        fn names(schema: &SchemaRef) -> impl Iterator<Item = &String> {
+            schema.fields().iter().map(|field| field.name())
+        }
+        if Arc::ptr_eq(chunk, &self.input) || names(chunk).eq(names(&self.input)) {
             return Ok(());
         }
-        Err(Error::schema(format!(
-            "a batch has the columns {:?}, its schema announced {:?}",
-            names(chunk),
-            names(&self.input)
-        )))
+        let [got, announced] = [chunk, &self.input].map(|schema| names(schema).collect::<Vec<_>>());
+        Err(Error::schema(format!("a batch has the columns {got:?}, its schema announced {announced:?}")))
     }
 
     /// Each chunk recorded the same masks in the same order.
