@@ -63,7 +63,7 @@ pub(crate) fn column(name: &str, nulls: bool) -> ArrayRef {
             Arc::new(StructArray::new(fields.collect::<Fields>(), columns.to_vec(), None))
         }
         "utf8" => {
-            let values = (0..VALUES).map(|i| (!nulls || random(i) % 5 != 0).then(|| i.to_string()));
+            let values = (0..VALUES).map(|i| (!nulls || !random(i).is_multiple_of(5)).then(|| i.to_string()));
             Arc::new(values.collect::<StringArray>())
         }
         other => unreachable!("no column is called {other}"),
@@ -88,7 +88,7 @@ fn lists<O: OffsetSizeTrait>(nulls: bool) -> ArrayRef {
 }
 
 fn validity(rows: usize, nulls: bool) -> Option<NullBuffer> {
-    nulls.then(|| (0..rows).map(|row| random(row) % 5 != 0).collect::<Vec<_>>().into())
+    nulls.then(|| (0..rows).map(|row| !random(row).is_multiple_of(5)).collect::<Vec<_>>().into())
 }
 
 /// The same number for the same row in every run (the finalizer of SplitMix64).

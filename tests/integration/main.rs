@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod arguments;
+mod command;
 mod conformance;
 mod containers;
 mod explain;
@@ -12,5 +13,6 @@ mod peers;
 mod properties;
 mod show;
 mod sql;
+mod sql_files;
 mod tidy;
 mod vectors;

@@ -3,50 +3,67 @@
 use std::future::Future;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
-use tokio::task::AbortHandle;
+use tokio::sync::Notify;
 
 use crate::failure::{Failure, Stopped};
 
 /// What shells expect of a process that Ctrl-C ended.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-static RUNNING: Mutex<Option<AbortHandle>> = Mutex::new(None);
-/// A task is aborted where it waits; one that writes looks here instead.
+/// How long stopped work may take to end before nobody waits for it.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
+
+/// Whether there is work to stop.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+/// Tells who waits for the work.
+static STOP: Notify = Notify::const_new();
+/// Tells work that writes: it is not stopped while it does.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-fn set_running(handle: Option<AbortHandle>) -> Option<AbortHandle> {
-    std::mem::replace(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner), handle)
+/// Takes over Ctrl-C for the rest of the process, on a thread of its own: the query may keep all
+/// others busy.
+pub(crate) fn listen() -> Result<(), Failure> {
+    let unable = |error: io::Error| Failure::new("io", format!("can't listen for Ctrl-C: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(unable)?;
+    thread::Builder::new().spawn(move || runtime.block_on(stop_or_exit())).map_err(unable)?;
+    Ok(())
 }
 
-/// Takes over Ctrl-C for the rest of the process.
-pub(crate) async fn listen() -> Result<(), Failure> {
-    tokio::spawn(async {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            STOPPED.store(true, Ordering::Relaxed);
-            match set_running(None) {
-                Some(running) => running.abort(),
-                None => std::process::exit(EXIT_CODE.into()),
-            }
+async fn stop_or_exit() {
+    while tokio::signal::ctrl_c().await.is_ok() {
+        if !RUNNING.swap(false, Ordering::Relaxed) {
+            std::process::exit(EXIT_CODE.into());
         }
-    });
-    Ok(())
+        STOPPED.store(true, Ordering::Relaxed);
+        STOP.notify_waiters();
+    }
 }
 
 /// Runs `work` so that Ctrl-C stops it.
 pub(crate) async fn stoppable<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
+    let stop = STOP.notified();
     STOPPED.store(false, Ordering::Relaxed);
-    let task = tokio::spawn(work);
-    set_running(Some(task.abort_handle()));
-    let done = task.await;
-    set_running(None);
+    RUNNING.store(true, Ordering::Relaxed);
+    let mut task = tokio::spawn(work);
+    let done = tokio::select! {
+        () = stop => None,
+        done = &mut task => Some(done),
+    };
+    RUNNING.store(false, Ordering::Relaxed);
     match done {
-        Ok(result) => result,
-        Err(error) if error.is_cancelled() => Err(Failure::Interrupted),
-        Err(error) => Err(Failure::new("engine", format!("the query's task failed: {error}"))),
+        Some(Ok(result)) => result,
+        Some(Err(error)) => Err(Failure::new("engine", format!("the query's task failed: {error}"))),
+        None => {
+            task.abort();
+            // What it leaves behind, files and a line on the terminal, goes first if it goes soon.
+            let _stopped = tokio::time::timeout(GRACE, task).await;
+            Err(Failure::Interrupted)
+        }
     }
 }
 

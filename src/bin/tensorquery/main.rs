@@ -17,19 +17,18 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use std::{fs, io};
 
 use args::Args;
 use clap::Parser;
 use failure::Failure;
 use output::Printer;
+use prompt::Prompt;
 use query::Source;
+use tokio::runtime::Runtime;
 
 /// Planning recurses over the query; a thread's usual two megabytes are few for a long one.
 const STACK_BYTES: usize = 16 << 20;
-/// How long running work may take to stop before the process ends regardless.
-const GRACE: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -52,18 +51,24 @@ fn start(args: &Args, printer: &Arc<Printer>) -> Result<(), Failure> {
         .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|error| Failure::new("io", format!("can't start threads: {error}")))?;
-    let done = runtime.block_on(interrupt::listen()).and_then(|()| {
-        let context = runtime.block_on(interrupt::stoppable(session::open(args.clone())))?;
-        if !sources.is_empty() {
-            let statements = query::parse(&context, &sources)?;
-            let last_is_shown = !args.prompts();
-            let work = query::run_all(context.clone(), statements, last_is_shown, Arc::clone(printer));
-            runtime.block_on(interrupt::stoppable(work))?;
-        }
-        if args.prompts() { prompt::run(&runtime, &context, printer) } else { Ok(()) }
-    });
-    runtime.shutdown_timeout(GRACE);
+    let done = run(args, &runtime, &sources, printer);
+    runtime.shutdown_timeout(interrupt::GRACE);
     done
+}
+
+fn run(args: &Args, runtime: &Runtime, sources: &[Source], printer: &Arc<Printer>) -> Result<(), Failure> {
+    // The editor takes Ctrl-C for itself when it opens; whoever comes last has it.
+    let prompt = if args.prompts() { Some(Prompt::open()?) } else { None };
+    interrupt::listen()?;
+    let context = runtime.block_on(interrupt::stoppable(session::open(args.clone())))?;
+    let statements = query::parse(&context, sources)?;
+    let last_is_shown = prompt.is_none();
+    let work = query::run_all(context.clone(), statements, last_is_shown, Arc::clone(printer));
+    runtime.block_on(interrupt::stoppable(work))?;
+    match prompt {
+        Some(prompt) => prompt.run(runtime, &context, printer),
+        None => Ok(()),
+    }
 }
 
 /// The SQL to run before the prompt, or instead of one: files in order, the query, or else stdin.

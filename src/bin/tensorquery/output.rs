@@ -52,6 +52,9 @@ impl Printer {
     }
 
     pub(crate) fn table(&self, batches: &[RecordBatch]) -> Result<(), Failure> {
+        if batches.iter().all(|batch| batch.num_rows() == 0) {
+            return line("no rows");
+        }
         let table = pretty_format_batches(batches).map_err(tensorquery::Error::from)?;
         line(table)
     }

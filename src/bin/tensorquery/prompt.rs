@@ -30,56 +30,82 @@ SET tensordict.nulls = 'mask';    raise, fill or mask nulls from now on
 const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS kind \
     FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
 
-/// Reads and runs statements until the user leaves.
-pub(crate) fn run(runtime: &Runtime, context: &SessionContext, printer: &Arc<Printer>) -> Result<(), Failure> {
-    let unusable = |error: ReadlineError| Failure::new("io", format!("can't open a prompt: {error}"));
-    let mut editor = DefaultEditor::new().map_err(unusable)?;
-    let history = history_file();
-    if let Some(path) = &history {
-        // There is none the first time.
-        let _first_time = editor.load_history(path);
+/// An editor of lines and the file of those that were typed before.
+pub(crate) struct Prompt {
+    editor: DefaultEditor,
+    history: Option<PathBuf>,
+}
+
+impl Prompt {
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let unusable = |error: ReadlineError| Failure::new("io", format!("can't open a prompt: {error}"));
+        let mut editor = DefaultEditor::new().map_err(unusable)?;
+        let history = history_file();
+        if let Some(path) = &history {
+            // There is none the first time.
+            let _first_time = editor.load_history(path);
+        }
+        Ok(Prompt { editor, history })
     }
-    let mut text = String::new();
-    loop {
-        let typed = match editor.readline(if text.is_empty() { FIRST } else { NEXT }) {
-            Ok(typed) => typed,
-            Err(ReadlineError::Interrupted) => {
-                text.clear();
+
+    /// Reads and runs statements until the user leaves.
+    pub(crate) fn run(
+        mut self,
+        runtime: &Runtime,
+        context: &SessionContext,
+        printer: &Arc<Printer>,
+    ) -> Result<(), Failure> {
+        let mut text = String::new();
+        loop {
+            let typed = match self.editor.readline(if text.is_empty() { FIRST } else { NEXT }) {
+                Ok(typed) => typed,
+                Err(ReadlineError::Interrupted) => {
+                    text.clear();
+                    continue;
+                }
+                Err(ReadlineError::Eof) => break,
+                Err(error) => return Err(Failure::new("io", format!("can't read the line: {error}"))),
+            };
+            let word = typed.trim().trim_end_matches(';');
+            if text.is_empty() && matches!(word, "\\q" | "quit" | "exit") {
+                break;
+            }
+            if text.is_empty() && word.is_empty() {
                 continue;
             }
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(Failure::new("io", format!("can't read the line: {error}"))),
-        };
-        let word = typed.trim().trim_end_matches(';');
-        if text.is_empty() && matches!(word, "\\q" | "quit" | "exit") {
-            break;
+            if text.is_empty() && word == "\\?" {
+                line(HELP)?;
+                continue;
+            }
+            if text.is_empty() && word.starts_with('\\') {
+                self.remember(word);
+                let sql = describe(word);
+                go_on(sql.and_then(|sql| run_text(runtime, context, printer, Form::Table, &sql)), printer)?;
+                continue;
+            }
+            text.push_str(&typed);
+            text.push('\n');
+            if query::is_complete(context, &text) {
+                self.remember(text.trim());
+                go_on(run_text(runtime, context, printer, Form::Usual, &text), printer)?;
+                text.clear();
+            }
         }
-        if text.is_empty() && word.is_empty() {
-            continue;
-        }
-        if text.is_empty() && word == "\\?" {
-            line(HELP)?;
-            continue;
-        }
-        if text.is_empty() && word.starts_with('\\') {
-            remember(&mut editor, &history, word);
-            let sql = describe(word);
-            go_on(sql.and_then(|sql| run_text(runtime, context, printer, Form::Table, &sql)), printer)?;
-            continue;
-        }
-        text.push_str(&typed);
-        text.push('\n');
-        if query::is_complete(context, &text) {
-            remember(&mut editor, &history, text.trim());
-            go_on(run_text(runtime, context, printer, Form::Usual, &text), printer)?;
-            text.clear();
+        // What was left without `;` is still meant to run when it came through a pipe.
+        if text.trim().is_empty() {
+            Ok(())
+        } else {
+            go_on(run_text(runtime, context, printer, Form::Usual, &text), printer)
         }
     }
-    // What was left without `;` is still meant to run when it came through a pipe.
-    if text.trim().is_empty() {
-        Ok(())
-    } else {
-        go_on(run_text(runtime, context, printer, Form::Usual, &text), printer)
+
+    /// Adds to the history, at once in the file too: a later crash loses nothing.
+    fn remember(&mut self, text: &str) {
+        let added = self.editor.add_history_entry(text);
+        if let (Ok(true), Some(path)) = (added, &self.history) {
+            // A history that can't be kept is no reason to trouble the user.
+            let _kept = self.editor.append_history(path);
+        }
     }
 }
 
@@ -125,15 +151,6 @@ fn go_on(done: Result<(), Failure>, printer: &Printer) -> Result<(), Failure> {
             Ok(())
         }
         Ok(()) => Ok(()),
-    }
-}
-
-/// Adds to the history, at once in the file too: a later crash loses nothing.
-fn remember(editor: &mut DefaultEditor, history: &Option<PathBuf>, text: &str) {
-    let added = editor.add_history_entry(text);
-    if let (Ok(true), Some(path)) = (added, history) {
-        // A history that can't be kept is no reason to trouble the user.
-        let _kept = editor.append_history(path);
     }
 }
 
