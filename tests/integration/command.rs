@@ -220,13 +220,13 @@ fn unreadable_files_are_named() {
     let folder = TempDir::new().unwrap();
     let flights = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/airlines.parquet")).unwrap();
     let truncated = write(&folder, "truncated.parquet", &flights[..flights.len() / 2]);
-    let unknown = write(&folder, "x.xyz", "1");
+    let unknown = write(&folder, "unknown/x.xyz", "1");
+    let directory = unknown.trim_end_matches("x.xyz");
     let nothing = format!("{}/*.csv", folder.path().display());
-    let folder = folder.path().to_str().unwrap();
     for (path, word) in [
         (truncated.as_str(), "can't be read"),
         (&unknown, "known are .parquet"),
-        (folder, ".parquet"),
+        (directory, "none of the files there"),
         (&nothing, "there are no files"),
         ("nowhere/x.parquet", "there is no such file"),
         ("x.xyz", "there is no such file"),
