@@ -5,7 +5,6 @@
 //! dropped, outside the measured time. `ratios` says the same in one table.
 
 #![expect(clippy::expect_used, reason = "in a benchmark, a panic is the report")]
-#![expect(missing_docs, reason = "criterion_group! makes a public function")]
 
 mod inputs;
 

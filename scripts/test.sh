@@ -8,7 +8,7 @@ bash scripts/setup.sh
 say() { printf '[test] %s\n' "$*" >&2; }
 say "building (the first time takes some minutes on two cores) ..."
 cargo test --quiet --no-run
-say "unit, integration and benchmark smoke tests, then the examples of the documentation ..."
+say "unit and integration tests, then the examples of the documentation ..."
 cargo test "$@"
 for example in examples/*.rs; do
     name=$(basename "$example" .rs)

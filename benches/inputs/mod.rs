@@ -12,12 +12,12 @@ use arrow::datatypes::{
 };
 
 /// Numbers in each column.
-pub const VALUES: usize = 1 << 20;
+pub(crate) const VALUES: usize = 1 << 20;
 
 const LIST_LENGTH: usize = 64;
 const EMBEDDING: usize = 768;
 
-pub const COLUMNS: [&str; 12] = [
+pub(crate) const COLUMNS: [&str; 12] = [
     "int8",
     "int16",
     "int32",
@@ -34,7 +34,7 @@ pub const COLUMNS: [&str; 12] = [
 
 /// A column of `VALUES` values, or of as many rows as have so many values together. With `nulls`, one
 /// row in five is null, at random.
-pub fn column(name: &str, nulls: bool) -> ArrayRef {
+pub(crate) fn column(name: &str, nulls: bool) -> ArrayRef {
     match name {
         "int8" => numbers::<Int8Type>(VALUES, nulls, |i| i as i8),
         "int16" => numbers::<Int16Type>(VALUES, nulls, |i| i as i16),
@@ -63,7 +63,7 @@ pub fn column(name: &str, nulls: bool) -> ArrayRef {
             Arc::new(StructArray::new(fields.collect::<Fields>(), columns.to_vec(), None))
         }
         "utf8" => {
-            let values = (0..VALUES).map(|i| (!nulls || random(i) % 5 != 0).then(|| i.to_string()));
+            let values = (0..VALUES).map(|i| (!nulls || !random(i).is_multiple_of(5)).then(|| i.to_string()));
             Arc::new(values.collect::<StringArray>())
         }
         other => unreachable!("no column is called {other}"),
@@ -88,7 +88,7 @@ fn lists<O: OffsetSizeTrait>(nulls: bool) -> ArrayRef {
 }
 
 fn validity(rows: usize, nulls: bool) -> Option<NullBuffer> {
-    nulls.then(|| (0..rows).map(|row| random(row) % 5 != 0).collect::<Vec<_>>().into())
+    nulls.then(|| (0..rows).map(|row| !random(row).is_multiple_of(5)).collect::<Vec<_>>().into())
 }
 
 /// The same number for the same row in every run (the finalizer of SplitMix64).
@@ -100,14 +100,14 @@ fn random(row: usize) -> u64 {
 }
 
 /// The columns in a batch, named by their place.
-pub fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
+pub(crate) fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
     let columns = columns.into_iter().enumerate();
     RecordBatch::try_from_iter_with_nullable(columns.map(|(i, column)| (format!("c{i}"), column, true)))
         .expect("columns of one length")
 }
 
 /// The same column in memory that nobody else holds.
-pub fn owned(column: &ArrayRef) -> ArrayRef {
+pub(crate) fn owned(column: &ArrayRef) -> ArrayRef {
     make_array(owned_data(&column.to_data()))
 }
 

@@ -8,15 +8,15 @@ mod bits;
 mod boolean;
 mod fixed_size_list;
 mod list;
+#[cfg(feature = "datafusion")]
+mod mask_column;
 mod non_tensor;
 mod primitive;
 mod struct_;
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
@@ -24,6 +24,8 @@ use crate::options::Nulls;
 use crate::schema::{EntryKind, EntrySpec, MaskRule, TensorDictSchema};
 
 pub(crate) use bits::unpack;
+#[cfg(feature = "datafusion")]
+pub(crate) use mask_column::mask_column;
 
 /// What the nulls stage did to one column, for metrics and receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -253,30 +255,4 @@ fn first_null(validity: &NullBuffer) -> usize {
 /// Valid where both are.
 fn union(above: Option<&NullBuffer>, own: Option<&NullBuffer>) -> Option<NullBuffer> {
     NullBuffer::union(above, own).filter(|validity| validity.null_count() > 0)
-}
-
-/// The mask column that the operator appends: one struct, nested as the mask key and the keys are.
-pub(crate) fn mask_column(masks: Masks, num_rows: usize, field: &Field) -> Result<ArrayRef> {
-    let mut masks = masks.0.into_iter();
-    let column = build_masks(field.data_type(), &mut masks, num_rows)?;
-    debug_assert!(masks.next().is_none(), "each recorded mask has a field");
-    Ok(column)
-}
-
-/// `masks` come in the order of the schema, which is the order of the leaves of the mask column.
-fn build_masks(data_type: &DataType, masks: &mut impl Iterator<Item = Mask>, num_rows: usize) -> Result<ArrayRef> {
-    match data_type {
-        DataType::Struct(fields) => {
-            let children = fields
-                .iter()
-                .map(|field| build_masks(field.data_type(), masks, num_rows))
-                .collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new(Fields::clone(fields), children, None)?))
-        }
-        _ => {
-            let validity = masks.next().and_then(|mask| mask.validity);
-            let values = validity.map_or_else(|| BooleanBuffer::new_set(num_rows), NullBuffer::into_inner);
-            Ok(Arc::new(BooleanArray::new(values, None)))
-        }
-    }
 }

@@ -314,7 +314,7 @@ fn ctrl_c_stops_with_130() {
     command.env("XDG_STATE_HOME", state.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    write!(stdin, "SELECT 1 AS x; {endless};\n").unwrap();
+    writeln!(stdin, "SELECT 1 AS x; {endless};").unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.nth(1).unwrap().unwrap();
     std::thread::sleep(Duration::from_secs(1));

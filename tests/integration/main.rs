@@ -13,5 +13,6 @@ mod peers;
 mod properties;
 mod show;
 mod sql;
+mod sql_files;
 mod tidy;
 mod vectors;

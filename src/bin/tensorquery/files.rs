@@ -16,7 +16,9 @@ use futures::TryStreamExt;
 use super::failure::{FileError, plain};
 
 /// An extension, the engine's name of the format, and an option that the format needs.
-const FORMATS: [(&str, &str, Option<(&str, &str)>); 10] = [
+type Known = (&'static str, &'static str, Option<(&'static str, &'static str)>);
+
+const FORMATS: [Known; 10] = [
     ("parquet", "parquet", None),
     ("pq", "parquet", None),
     ("csv", "csv", None),

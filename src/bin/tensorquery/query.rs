@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::prelude::SessionContext;
@@ -110,8 +111,9 @@ pub(crate) async fn show(
     form: Form,
     printer: &Printer,
 ) -> Result<Shown, Failure> {
-    let reads_as_text = form == Form::Table || reads_as_text(&statement);
+    let about_session = reads_as_text(&statement);
     let plan = context.state().statement_to_plan(statement).await?;
+    let reads_as_text = form == Form::Table || about_session || describes_tensordicts(&plan)?;
     let has_result = has_result(&plan);
     if printer.schema && !has_result {
         return Ok(Shown::Nothing);
@@ -172,6 +174,20 @@ fn reads_as_text(statement: &Statement) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether all that the query reads is what `tensordict_schema` says of another.
+fn describes_tensordicts(plan: &LogicalPlan) -> Result<bool, Failure> {
+    let (mut described, mut others) = (false, false);
+    plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::TableScan(scan) = plan {
+            let describes = scan.table_name.table() == "tensordict_schema";
+            described |= describes;
+            others |= !describes;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(described && !others)
 }
 
 fn has_result(plan: &LogicalPlan) -> bool {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::config::TensorDictConfig;
+use super::functions::FieldNulls;
 use super::planner::TensorizeQueryPlanner;
 use super::relation::TensorDictRelations;
 use super::rule::{PushTensorizeBelowMerge, tensorize};
@@ -30,6 +31,9 @@ use crate::schema::TensorDictSchema;
 pub trait SessionStateBuilderExt {
     /// Adds the relations `tensordict((SELECT …), …)` and `tensordict_schema((SELECT …), …)`, the
     /// defaults `SET tensordict.…`, and what plans and places the operator.
+    ///
+    /// `s['f']` gives null where `s` is null, in all queries of the session; DataFusion's own gives what
+    /// happens to lie there.
     ///
     /// A query planner that was set before still plans all queries without these relations. Call this
     /// after [`with_config`](SessionStateBuilder::with_config), which would drop the defaults.
@@ -60,6 +64,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let config = self.config().get_or_insert_default();
         config.options_mut().extensions.insert(TensorDictConfig::default());
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(TensorDictRelations));
+        self.analyzer().get_or_insert_default().add_function_rewrite(Arc::new(FieldNulls::new()));
         let inner = self.query_planner().take();
         self.with_query_planner(Arc::new(TensorizeQueryPlanner::new(inner)))
             .with_physical_optimizer_rule(Arc::new(PushTensorizeBelowMerge))

@@ -6,6 +6,8 @@ mod config;
 
 mod relation;
 
+mod functions;
+
 mod logical;
 
 mod planner;
