@@ -13,7 +13,7 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
-use crate::failure::{FileError, plain};
+use super::failure::{FileError, plain};
 
 /// An extension, the engine's name of the format, and an option that the format needs.
 type Known = (&'static str, &'static str, Option<(&'static str, &'static str)>);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::failure::{Failure, Stopped};
+use super::failure::{Failure, Stopped};
 
 /// What shells expect of a process that Ctrl-C ended.
 pub(crate) const EXIT_CODE: u8 = 130;

@@ -10,9 +10,9 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use serde_json::{Value, json};
 use tensorquery::{EntrySpec, TensorDict, TensorDictSchema, write_json};
 
-use crate::args::Args;
-use crate::failure::Failure;
-use crate::interrupt::{self, StoppableWriter};
+use super::args::Args;
+use super::failure::Failure;
+use super::interrupt::{self, StoppableWriter};
 
 /// How results are shown, and errors.
 pub(crate) struct Printer {

@@ -10,10 +10,10 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use tokio::runtime::Runtime;
 
-use crate::failure::Failure;
-use crate::interrupt::stoppable;
-use crate::output::{Printer, line};
-use crate::query::{self, Form, Shown, Source};
+use super::failure::Failure;
+use super::interrupt::stoppable;
+use super::output::{Printer, line};
+use super::query::{self, Form, Shown, Source};
 
 const FIRST: &str = "tensorquery> ";
 const NEXT: &str = "        ...> ";

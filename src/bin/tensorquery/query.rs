@@ -14,9 +14,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, TokenizerError};
 use futures::TryStreamExt;
 use tensorquery::{DataFrameExt, Nulls, Options, SessionContextExt};
 
-use crate::failure::Failure;
-use crate::output::Printer;
-use crate::progress::Meter;
+use super::failure::Failure;
+use super::output::Printer;
+use super::progress::Meter;
 
 /// SQL and where it came from.
 pub(crate) struct Source {

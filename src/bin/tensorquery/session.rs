@@ -9,9 +9,9 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tensorquery::SessionStateBuilderExt;
 
-use crate::args::Args;
-use crate::failure::Failure;
-use crate::files::{PathTables, table_at};
+use super::args::Args;
+use super::failure::Failure;
+use super::files::{PathTables, table_at};
 
 /// A session with the flags' tables and defaults.
 pub(crate) async fn open(args: Args) -> Result<SessionContext, Failure> {
