@@ -44,7 +44,7 @@ impl NestedKey {
 
     /// This key with all names of `other` below it.
     pub fn join(&self, other: &NestedKey) -> NestedKey {
-        NestedKey(self.0.iter().chain(&other.0).cloned().collect())
+        NestedKey(self.0.iter().chain(other.names()).cloned().collect())
     }
 
     /// Whether `prefix` is this key or one of the dicts above it.
