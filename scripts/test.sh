@@ -10,6 +10,8 @@ say "building (the first time takes some minutes on two cores) ..."
 cargo test --quiet --no-run
 say "unit and integration tests, then the examples of the documentation ..."
 cargo test "$@"
+say "the conformance cases once more, to show how many there are ..."
+cargo test --quiet --test integration cases_pass -- --nocapture
 for example in examples/*.rs; do
     name=$(basename "$example" .rs)
     say "example $name ..."

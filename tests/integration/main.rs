@@ -6,6 +6,7 @@ mod arguments;
 mod command;
 mod conformance;
 mod containers;
+mod engine_fields;
 mod explain;
 mod non_tensors;
 mod ownership;

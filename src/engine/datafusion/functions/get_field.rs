@@ -63,6 +63,11 @@ impl ScalarUDFImpl for GetField {
         self.inner.name()
     }
 
+    #[expect(deprecated, reason = "plans are still shown by it")]
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.display_name(args)
+    }
+
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         self.inner.schema_name(args)
     }
