@@ -83,6 +83,29 @@ async fn order_outside_is_kept_with_eight_partitions() {
     assert!(ids[200..].is_sorted());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn order_by_a_filled_column_sees_the_fill() {
+    for partitions in [1, 2, 8] {
+        let ctx = context(partitions);
+        register_rows(&ctx);
+        let flights = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+        ctx.register_parquet("flights", flights, Default::default()).await.unwrap();
+        for nulls in ["fill", "mask"] {
+            let from = format!("FROM tensordict((SELECT dep_delay AS d, flight FROM flights), nulls => '{nulls}')");
+            let d = ints(&tensordict(&ctx, &format!("SELECT d {from} ORDER BY d")).await.unwrap(), "d");
+            assert!(d.len() == 336_776 && d.is_sorted(), "{partitions} {nulls}");
+            let top = ints(&tensordict(&ctx, &format!("SELECT d {from} ORDER BY d DESC LIMIT 2")).await.unwrap(), "d");
+            assert_eq!(top, [1301, 1137], "{partitions} {nulls}");
+            let f = ints(&tensordict(&ctx, &format!("SELECT * {from} ORDER BY flight, d")).await.unwrap(), "flight");
+            assert!(f.is_sorted(), "{partitions} {nulls}");
+        }
+        let sql = "SELECT st['v'] AS v FROM rows";
+        let sql = format!("SELECT v FROM tensordict(({sql}), nulls => 'fill') ORDER BY v LIMIT 501");
+        let v = ints(&tensordict(&ctx, &sql).await.unwrap(), "v");
+        assert_eq!((v[0], v[499], v[500]), (0, 0, 1), "{partitions}");
+    }
+}
+
 #[tokio::test]
 async fn order_inside_is_refused() {
     let ctx = context(2);

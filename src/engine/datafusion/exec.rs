@@ -153,9 +153,10 @@ impl ExecutionPlan for TensorizeExec {
         vec![&self.input]
     }
 
-    /// Without it, the order that a query asks for would be lost at the root of the plan.
+    /// Rows always keep their order. But the engine takes a `true` as leave to sort below by any column,
+    /// and a column that is filled has another order there.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![self.resolved.entries().iter().all(EntrySpec::keeps_values)]
     }
 
     /// A sorted single stream below must not be dealt out to several.
