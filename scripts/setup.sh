@@ -65,10 +65,9 @@ work=$(mktemp -d ./.libtorch-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 
 # The wheel's own Python version doesn't matter, since it is only unpacked: ask for one that exists.
-platform=(--only-binary=:all: --python-version 3.11 --implementation cp --abi cp311
-    --platform "manylinux_2_28_$machine" --platform "manylinux_2_27_$machine"
-    --platform "manylinux_2_25_$machine" --platform "manylinux_2_17_$machine"
-    --platform "manylinux2014_$machine")
+platform=(--only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none
+    --platform "manylinux2014_$machine" --platform any)
+for glibc in $(seq 17 28); do platform+=(--platform "manylinux_2_${glibc}_$machine"); done
 hint="Check the network, or a proxy or mirror in pip's configuration; then run this again."
 
 if [ "$want" = cpu ]; then

@@ -1,6 +1,7 @@
 //! Where a value lives: a path of names.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The path to an entry of a tensordict: one name, or several for an entry in nested dicts.
 ///
@@ -17,7 +18,7 @@ use std::fmt;
 /// assert_eq!(nested.to_string(), "('a', 'b')");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NestedKey(Vec<String>);
+pub struct NestedKey(Arc<[String]>);
 
 impl NestedKey {
     /// The names from the root down. Empty only for a key made from no names, which no entry has.
@@ -28,7 +29,7 @@ impl NestedKey {
     /// The first name and the rest, or `None` for the empty key.
     pub fn split_first(&self) -> Option<(&str, NestedKey)> {
         let (first, rest) = self.0.split_first()?;
-        Some((first, NestedKey(rest.to_vec())))
+        Some((first, NestedKey(rest.into())))
     }
 
     /// Whether the key has no names.
@@ -38,14 +39,12 @@ impl NestedKey {
 
     /// This key with one more name below it.
     pub fn child(&self, name: impl Into<String>) -> NestedKey {
-        let mut names = self.0.clone();
-        names.push(name.into());
-        NestedKey(names)
+        NestedKey(self.0.iter().cloned().chain([name.into()]).collect())
     }
 
     /// This key with all names of `other` below it.
     pub fn join(&self, other: &NestedKey) -> NestedKey {
-        NestedKey(self.0.iter().chain(&other.0).cloned().collect())
+        NestedKey(self.0.iter().chain(other.names()).cloned().collect())
     }
 
     /// Whether `prefix` is this key or one of the dicts above it.
@@ -57,7 +56,7 @@ impl NestedKey {
 /// A lone name in single quotes, several as a tuple, as the field prints nested keys.
 impl fmt::Display for NestedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
+        match &*self.0 {
             [name] => write!(f, "'{name}'"),
             names => {
                 f.write_str("(")?;
@@ -73,19 +72,19 @@ impl fmt::Display for NestedKey {
 
 impl From<&str> for NestedKey {
     fn from(name: &str) -> Self {
-        NestedKey(vec![name.to_owned()])
+        NestedKey([name.to_owned()].into())
     }
 }
 
 impl From<String> for NestedKey {
     fn from(name: String) -> Self {
-        NestedKey(vec![name])
+        NestedKey([name].into())
     }
 }
 
 impl From<&String> for NestedKey {
     fn from(name: &String) -> Self {
-        NestedKey(vec![name.clone()])
+        NestedKey([name.clone()].into())
     }
 }
 
@@ -109,6 +108,6 @@ impl From<&[&str]> for NestedKey {
 
 impl From<Vec<String>> for NestedKey {
     fn from(names: Vec<String>) -> Self {
-        NestedKey(names)
+        NestedKey(names.into())
     }
 }

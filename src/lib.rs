@@ -1,4 +1,47 @@
-//! SQL queries that return tensordicts: dictionaries of libtorch tensors that share a batch size.
+//! SQL queries that return **tensordicts**: dictionaries of libtorch tensors that share a batch size.
+//!
+//! ```text
+//!  SQL · DataFrame ──► record batches ──► nulls refused, filled or masked ──► tensors ──► TensorDict
+//! ```
+//!
+//! Start with [`from_arrow`] for a record batch of your own, or with [`DataFrameExt`] for a DataFusion query.
+//! [`Options`] says what happens to nulls, which masks exist, what may share memory and where the result goes.
+//! [`TensorDictSchema`] tells what will come before anything runs.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow::array::{Array, ListArray, RecordBatch, StringArray};
+//! use arrow::datatypes::Int32Type;
+//! use tensorquery::{Options, from_arrow};
+//!
+//! let tokens = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), Some(2)]), Some(vec![])]);
+//! let batch = RecordBatch::try_from_iter([
+//!     ("tokens", Arc::new(tokens) as Arc<dyn Array>),
+//!     ("text", Arc::new(StringArray::from(vec!["a b", ""]))),
+//! ])?;
+//! let td = from_arrow(batch, &Options::default())?;
+//! assert_eq!(
+//!     td.to_string(),
+//!     "TensorDict  batch_size=[2]  device=none
+//!   tokens  jagged      int32  [2, *]  cpu
+//!   text    non_tensor  Utf8   [2]"
+//! );
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What becomes what
+//!
+//! See [`from_arrow`]. Types, kinds and shapes come from the schema, never from the data.
+//!
+//! # Memory
+//!
+//! Tensors can be written in place, Arrow buffers are shared and immutable. A buffer becomes a tensor without a
+//! copy only if it is proved to be the result's alone; [`CopyPolicy`] has the words, [`Receipt`] says what was done.
+//!
+//! # Features
+//!
+//! `datafusion` (default): SQL and DataFrames. `cli` (default): the command. Without both, the library is
+//! [`from_arrow`] and the containers.
 
 mod key;
 
@@ -42,3 +85,11 @@ pub use key::NestedKey;
 pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};
 pub use schema::{EntrySpec, TensorDictSchema};
 pub use tensor::{JaggedTensor, NonTensorStack, Value};
+
+/// The project's own pages, whose examples run with the documentation's.
+#[doc(hidden)]
+#[cfg(doctest)]
+pub mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+}

@@ -1,11 +1,15 @@
 //! What the caller asks for, said once: in Rust, in SQL's named arguments, in `SET`, in flags.
 
+mod value;
+
 use std::fmt;
 
 use tch::Device;
 
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
+
+pub use value::OptionValue;
 
 /// Where masks go unless the caller names another place.
 pub const DEFAULT_MASK_KEY: &str = "_mask";
@@ -97,6 +101,8 @@ pub struct Options {
     copy: CopyPolicy,
     device: Option<Device>,
     columns: Vec<(NestedKey, ColumnOptions)>,
+    /// What `MaskKeys::Nullable` came to when a query was planned.
+    planned_masks: Option<Vec<NestedKey>>,
 }
 
 impl Options {
@@ -116,6 +122,7 @@ impl Options {
     /// [`MaskKeys::Nullable`] for streams and SQL relations.
     pub fn mask_keys(mut self, keys: MaskKeys) -> Self {
         self.mask_keys = Some(keys);
+        self.planned_masks = None;
         self
     }
 
@@ -158,7 +165,7 @@ impl Options {
             "copy" => self.copy = word(name, &value, COPY)?,
             "unsigned" => self.unsigned = word(name, &value, UNSIGNED)?,
             "mask_key" => self.mask_key = Some(nested_key(name, &value)?),
-            "mask_keys" => self.mask_keys = Some(mask_keys(&value)?),
+            "mask_keys" => *self = std::mem::take(self).mask_keys(mask_keys(&value)?),
             "device" => self.device = device(&value)?,
             "columns" => self.columns = columns(&value)?,
             _ => {
@@ -192,7 +199,14 @@ impl Options {
     #[cfg(feature = "datafusion")]
     pub(crate) fn after_nulls(&self) -> Options {
         let columns = self.columns.iter().map(|(key, column)| (key.clone(), ColumnOptions { nulls: None, ..*column }));
-        Options { nulls: Nulls::Raise, mask_key: None, mask_keys: None, columns: columns.collect(), ..self.clone() }
+        Options {
+            nulls: Nulls::Raise,
+            mask_key: None,
+            mask_keys: None,
+            planned_masks: None,
+            columns: columns.collect(),
+            ..self.clone()
+        }
     }
 
     /// The options with those of missing columns left out, for a query that was pruned.
@@ -202,6 +216,9 @@ impl Options {
         let mut options = self.clone();
         options.columns.retain(|(key, _)| kept(key));
         if let Some(MaskKeys::Columns(keys)) = &mut options.mask_keys {
+            keys.retain(kept);
+        }
+        if let Some(keys) = &mut options.planned_masks {
             keys.retain(kept);
         }
         options.without_idle_masks(|_| false)
@@ -215,7 +232,22 @@ impl Options {
         self.mask_keys.as_ref()
     }
 
+    /// With the masks that a query's keys were announced with. An optimizer may learn that a nullable
+    /// column has no nulls; its mask stays all the same.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn with_planned_masks(mut self, keys: Vec<NestedKey>) -> Self {
+        self.planned_masks = Some(keys);
+        self
+    }
+
+    pub(crate) fn masks_are_planned(&self) -> bool {
+        self.planned_masks.is_some()
+    }
+
     pub(crate) fn mask_keys_or(&self, default: MaskKeys) -> MaskKeys {
+        if let Some(keys) = &self.planned_masks {
+            return MaskKeys::Columns(keys.clone());
+        }
         self.mask_keys.clone().unwrap_or(default)
     }
 
@@ -251,54 +283,6 @@ impl Options {
     /// Whether any column's nulls become masks.
     pub(crate) fn masks_anything(&self) -> bool {
         self.nulls == Nulls::Mask || self.columns.iter().any(|(_, column)| column.nulls == Some(Nulls::Mask))
-    }
-}
-
-/// A value for [`Options::set`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum OptionValue {
-    /// A word or name.
-    Text(String),
-    /// Several values: a nested key, or a list of keys.
-    List(Vec<OptionValue>),
-    /// Values by key.
-    Map(Vec<(OptionValue, OptionValue)>),
-    /// Anything else, as the user wrote it.
-    Other(String),
-}
-
-impl From<&str> for OptionValue {
-    fn from(text: &str) -> Self {
-        OptionValue::Text(text.to_owned())
-    }
-}
-
-impl From<String> for OptionValue {
-    fn from(text: String) -> Self {
-        OptionValue::Text(text)
-    }
-}
-
-impl<T: Into<OptionValue>> From<Vec<T>> for OptionValue {
-    fn from(values: Vec<T>) -> Self {
-        OptionValue::List(values.into_iter().map(Into::into).collect())
-    }
-}
-
-impl fmt::Display for OptionValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OptionValue::Text(text) => write!(f, "'{text}'"),
-            OptionValue::Other(text) => f.write_str(text),
-            OptionValue::List(values) => {
-                let values: Vec<_> = values.iter().map(ToString::to_string).collect();
-                write!(f, "[{}]", values.join(", "))
-            }
-            OptionValue::Map(entries) => {
-                let entries: Vec<_> = entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-                write!(f, "{{{}}}", entries.join(", "))
-            }
-        }
     }
 }
 
@@ -445,7 +429,7 @@ impl fmt::Display for MaskKeys {
 /// `nulls=…`, then what differs from the defaults.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { nulls, unsigned, mask_key, mask_keys, copy, device, columns } = self;
+        let Options { nulls, unsigned, mask_key, mask_keys, copy, device, columns, planned_masks: _ } = self;
         write!(f, "nulls={nulls}")?;
         if let Some(key) = mask_key {
             write!(f, ", mask_key={key}")?;

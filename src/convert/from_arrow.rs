@@ -88,6 +88,7 @@ impl Converter {
     }
 
     /// For streams: the same keys in each batch.
+    #[cfg(feature = "datafusion")]
     pub(crate) fn streaming(schema: &SchemaRef, options: &Options) -> Result<Self> {
         let resolved = TensorDictSchema::resolve_static(schema, options)?;
         Self::new(schema, resolved, options)
@@ -100,6 +101,7 @@ impl Converter {
         Ok(Converter { input: SchemaRef::clone(input), schema, options: options.clone() })
     }
 
+    #[cfg(feature = "datafusion")]
     pub(crate) fn schema(&self) -> &TensorDictSchema {
         &self.schema
     }
@@ -143,15 +145,14 @@ impl Converter {
 
     /// Columns are taken by their place, so each chunk must have the same ones in the same order.
     fn ensure_columns(&self, chunk: &SchemaRef) -> Result<()> {
-        let names = |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-        if Arc::ptr_eq(chunk, &self.input) || names(chunk) == names(&self.input) {
+        fn names(schema: &SchemaRef) -> impl Iterator<Item = &String> {
+            schema.fields().iter().map(|field| field.name())
+        }
+        if Arc::ptr_eq(chunk, &self.input) || names(chunk).eq(names(&self.input)) {
             return Ok(());
         }
-        Err(Error::schema(format!(
-            "a batch has the columns {:?}, its schema announced {:?}",
-            names(chunk),
-            names(&self.input)
-        )))
+        let [got, announced] = [chunk, &self.input].map(|schema| names(schema).collect::<Vec<_>>());
+        Err(Error::schema(format!("a batch has the columns {got:?}, its schema announced {announced:?}")))
     }
 
     /// Each chunk recorded the same masks in the same order.

@@ -209,6 +209,11 @@ impl TensorDict {
             }
             entry => entry,
         };
+        if let Entry::Tensor(tensor) = &entry
+            && !tensor.defined()
+        {
+            return Err(Error::shape("the tensor is undefined: it has no shape, dtype or device"));
+        }
         let shape = entry.shape();
         // A ragged dim (-1) is no batch dim, so no size matches it.
         if !shape.starts_with(&self.batch_size) || self.batch_size.iter().any(|size| *size < 0) {

@@ -4,23 +4,28 @@
 //! what the schema says about it, and gives the array without nulls (or, for what is no tensor, with
 //! its nulls ruled on). Validity of rows that is to become a mask is handed to [`Masks`].
 
+mod bits;
 mod boolean;
 mod fixed_size_list;
 mod list;
+#[cfg(feature = "datafusion")]
+mod mask_column;
 mod non_tensor;
 mod primitive;
 mod struct_;
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
 use crate::options::Nulls;
 use crate::schema::{EntryKind, EntrySpec, MaskRule, TensorDictSchema};
+
+pub(crate) use bits::unpack;
+#[cfg(feature = "datafusion")]
+pub(crate) use mask_column::mask_column;
 
 /// What the nulls stage did to one column, for metrics and receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,9 +114,9 @@ impl Masks {
     /// Nulls that the schema rules out, where a mask was asked for: there is no place for it.
     fn record(&mut self, spec: &EntrySpec, validity: Option<NullBuffer>) -> Result<()> {
         let validity = validity.filter(|validity| validity.null_count() > 0);
-        if spec.mask != MaskRule::Never {
+        if spec.mask.may_be() {
             self.0.push(Mask { key: spec.key.clone(), rule: spec.mask, validity });
-        } else if let (Nulls::Mask, false, Some(validity)) = (spec.nulls, spec.nullable, validity) {
+        } else if let (MaskRule::RuledOut, Some(validity)) = (spec.mask, validity) {
             return Err(Error::schema("it holds nulls, but its schema says that it can't, so it has no mask")
                 .at(&spec.key)
                 .at_row(first_null(&validity))
@@ -259,30 +264,4 @@ fn first_null(validity: &NullBuffer) -> usize {
 /// Valid where both are.
 fn union(above: Option<&NullBuffer>, own: Option<&NullBuffer>) -> Option<NullBuffer> {
     NullBuffer::union(above, own).filter(|validity| validity.null_count() > 0)
-}
-
-/// The mask column that the operator appends: one struct, nested as the mask key and the keys are.
-pub(crate) fn mask_column(masks: Masks, num_rows: usize, field: &Field) -> Result<ArrayRef> {
-    let mut masks = masks.0.into_iter();
-    let column = build_masks(field.data_type(), &mut masks, num_rows)?;
-    debug_assert!(masks.next().is_none(), "each recorded mask has a field");
-    Ok(column)
-}
-
-/// `masks` come in the order of the schema, which is the order of the leaves of the mask column.
-fn build_masks(data_type: &DataType, masks: &mut impl Iterator<Item = Mask>, num_rows: usize) -> Result<ArrayRef> {
-    match data_type {
-        DataType::Struct(fields) => {
-            let children = fields
-                .iter()
-                .map(|field| build_masks(field.data_type(), masks, num_rows))
-                .collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new(Fields::clone(fields), children, None)?))
-        }
-        _ => {
-            let validity = masks.next().and_then(|mask| mask.validity);
-            let values = validity.map_or_else(|| BooleanBuffer::new_set(num_rows), NullBuffer::into_inner);
-            Ok(Arc::new(BooleanArray::new(values, None)))
-        }
-    }
 }

@@ -1,15 +1,17 @@
 //! Numbers: NaN for floats, 0 for integers.
 
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use arrow::buffer::{Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
 use half::f16;
 
+use super::bits::unpack;
 use super::{Cause, Place, Work, union};
 use crate::error::{Error, Result};
 
@@ -49,37 +51,57 @@ fn fill<T: ArrowPrimitiveType>(
         None => values,
         Some(validity) => {
             work.filled(place.spec, validity.null_count());
-            let length = values.len();
-            let mut buffer = into_writable(values.into_inner(), place, work);
-            scatter(buffer.typed_data_mut::<T::Native>(), &validity, value);
-            ScalarBuffer::new(buffer.into(), 0, length)
+            let values = values.into_inner();
+            let cause = Cause::of(&values);
+            match values.into_mutable() {
+                // Nobody else sees the buffer.
+                Ok(mut owned) => {
+                    fill_in_place(owned.typed_data_mut::<T::Native>(), &validity, value);
+                    ScalarBuffer::new(owned.into(), 0, validity.len())
+                }
+                Err(shared) => {
+                    work.copied(place.spec, shared.len(), cause);
+                    ScalarBuffer::from(filled_copy(shared.typed_data::<T::Native>(), &validity, value))
+                }
+            }
         }
     };
     Arc::new(PrimitiveArray::<T>::new(values, None).with_data_type(data_type))
 }
 
-/// The buffer itself if it is ours alone, else a copy.
-fn into_writable(buffer: Buffer, place: &Place<'_>, work: &mut Work) -> MutableBuffer {
-    let cause = Cause::of(&buffer);
-    buffer.into_mutable().unwrap_or_else(|shared| {
-        work.copied(place.spec, shared.len(), cause);
-        let mut copy = MutableBuffer::with_capacity(shared.len());
-        copy.extend_from_slice(shared.as_slice());
-        copy
-    })
-}
-
-/// Writes `value` wherever `validity` is unset, 64 rows at a time.
-fn scatter<T: Copy>(values: &mut [T], validity: &NullBuffer, value: T) {
-    let words = validity.inner().bit_chunks();
-    for (word, rows) in words.iter_padded().zip(values.chunks_mut(64)) {
-        let mut nulls = !word;
-        if rows.len() < 64 {
-            nulls &= (1 << rows.len()) - 1;
-        }
-        while nulls != 0 {
-            rows[nulls.trailing_zeros() as usize] = value;
-            nulls &= nulls - 1;
+/// Writes `value` wherever `validity` is unset.
+fn fill_in_place<T: Copy>(values: &mut [T], validity: &NullBuffer, value: T) {
+    let valid = validity.inner().bit_chunks();
+    let (chunks, rest) = values.as_chunks_mut::<64>();
+    for (chunk, word) in chunks.iter_mut().zip(valid.iter()) {
+        match word {
+            u64::MAX => {}
+            0 => chunk.fill(value),
+            _ => chunk.iter_mut().zip(unpack(word)).for_each(|(number, valid)| *number = pick(valid, *number, value)),
         }
     }
+    for (number, valid) in rest.iter_mut().zip(unpack(valid.remainder_bits())) {
+        *number = pick(valid, *number, value);
+    }
+}
+
+/// The same in a copy, which goes over the memory once.
+fn filled_copy<T: Copy>(values: &[T], validity: &NullBuffer, value: T) -> Vec<T> {
+    const WORDS: usize = 8;
+    let mut words = validity.inner().bit_chunks().iter_padded();
+    let mut valid = [[0; 64]; WORDS];
+    let mut copy = Vec::with_capacity(values.len());
+    for block in values.chunks(64 * WORDS) {
+        for (bytes, word) in valid.iter_mut().zip(&mut words) {
+            *bytes = unpack(word);
+        }
+        copy.extend(block.iter().zip(valid.as_flattened()).map(|(number, valid)| pick(*valid, *number, value)));
+    }
+    copy
+}
+
+/// The number if it is valid, else `value`, without a branch, which nulls at random would mispredict.
+#[inline]
+fn pick<T>(valid: u8, number: T, value: T) -> T {
+    select_unpredictable(valid == 1, number, value)
 }

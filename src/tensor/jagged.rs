@@ -49,6 +49,9 @@ impl JaggedTensor {
 
     fn validate(&self) -> Result<()> {
         let (values, offsets) = (&self.values, &self.offsets);
+        if !values.defined() || !offsets.defined() {
+            return Err(Error::shape("values or offsets are an undefined tensor"));
+        }
         if values.device() != offsets.device() {
             return Err(Error::device(format!(
                 "values are on {:?}, offsets on {:?}; both must be on one device",

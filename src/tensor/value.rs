@@ -291,10 +291,14 @@ fn iso_8601(value: i64, data_type: &DataType) -> String {
     let counted = || format!("{value} {}", unit_name(data_type));
     match data_type {
         DataType::Date32 => at(value.checked_mul(86_400), 0).map(|t| t.format("%Y-%m-%d").to_string()),
-        DataType::Date64 => at(Some(value.div_euclid(1000)), 0).map(|t| t.format("%Y-%m-%d").to_string()),
+        // A date64 counts milliseconds and is to be whole days; what is not is told as a count.
+        DataType::Date64 if value % 86_400_000 == 0 => {
+            at(Some(value.div_euclid(1000)), 0).map(|t| t.format("%Y-%m-%d").to_string())
+        }
         DataType::Time32(unit) | DataType::Time64(unit) => {
             let (seconds, nanos) = split(value, *unit);
-            at(Some(seconds), nanos).map(|t| format!("{}{}", t.format("%H:%M:%S"), fraction(nanos)))
+            let within_a_day = (0..86_400).contains(&seconds).then_some(seconds);
+            at(within_a_day, nanos).map(|t| format!("{}{}", t.format("%H:%M:%S"), fraction(nanos)))
         }
         DataType::Timestamp(unit, zone) => {
             let (seconds, nanos) = split(value, *unit);
@@ -305,7 +309,10 @@ fn iso_8601(value: i64, data_type: &DataType) -> String {
                     Some(zone) => match zone.parse::<Tz>() {
                         Ok(zone) => {
                             let local = zone.from_utc_datetime(&utc.naive_utc());
-                            format!("{}{digits}{}", local.format("%Y-%m-%dT%H:%M:%S"), local.format("%:z"))
+                            // Before standard time, offsets had seconds.
+                            let offset = local.format("%::z").to_string();
+                            let offset = offset.strip_suffix(":00").unwrap_or(&offset);
+                            format!("{}{digits}{offset}", local.format("%Y-%m-%dT%H:%M:%S"))
                         }
                         Err(_) => format!("{}{digits}+00:00", utc.format("%Y-%m-%dT%H:%M:%S")),
                     },
@@ -377,5 +384,12 @@ mod tests {
             text(0, DataType::Timestamp(TimeUnit::Second, Some("Europe/Paris".into()))),
             "1970-01-01T01:00:00+01:00"
         );
+        assert_eq!(
+            text(i64::MIN, DataType::Timestamp(TimeUnit::Nanosecond, Some("America/New_York".into()))),
+            "1677-09-20T19:16:41.145224192-04:56:02"
+        );
+        assert_eq!(text(86_400, DataType::Time32(TimeUnit::Second)), "86400 s");
+        assert_eq!(text(1, DataType::Date64), "1 ms");
+        assert_eq!(text(-86_400_000, DataType::Date64), "1969-12-31");
     }
 }

@@ -388,3 +388,12 @@ fn tensordicts_can_be_sent() {
     let dict = std::thread::spawn(move || send(sample())).join().unwrap();
     assert_eq!(show(&dict), SAMPLE);
 }
+
+#[test]
+fn undefined_tensors_are_refused() {
+    let mut dict = TensorDict::new([]);
+    assert!(dict.set("x", Tensor::new()).unwrap_err().is_shape());
+    assert!(dict.is_empty());
+    assert!(JaggedTensor::try_new(Tensor::new(), Tensor::from_slice(&[0i64])).unwrap_err().is_shape());
+    assert!(JaggedTensor::try_new(Tensor::from_slice(&[1i64]), Tensor::new()).unwrap_err().is_shape());
+}

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, StructArray};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tensorquery::{DataFrameExt, MaskKeys, Nulls, Options, SessionContextExt, SessionStateBuilderExt};
@@ -78,27 +78,24 @@ async fn joins_groups_and_subqueries_see_the_fill() {
         let filled = "tensordict((SELECT a, b FROM small), nulls => 'fill')";
         for (sql, expected) in [
             ("SELECT p.a, q.b FROM {} p JOIN {} q ON p.a = q.a ORDER BY p.a", vec![[0, 3], [1, -1], [2, 0]]),
-            ("SELECT a, count(*) FROM (SELECT * FROM {} UNION ALL SELECT 0, 0) GROUP BY a ORDER BY a", vec![
-                [0, 2],
-                [1, 1],
-                [2, 1],
-            ]),
+            (
+                "SELECT a, count(*) FROM (SELECT * FROM {} UNION ALL SELECT 0, 0) GROUP BY a ORDER BY a",
+                vec![[0, 2], [1, 1], [2, 1]],
+            ),
             ("SELECT min(a), max(b) FROM {}", vec![[0, 3]]),
             ("SELECT count(a), count(*) FROM {}", vec![[3, 3]]),
             ("SELECT count(DISTINCT a), min(b) FROM {} WHERE a = 0", vec![[1, 3]]),
             ("SELECT a, b FROM {} WHERE a IN (SELECT b + 1 FROM {}) ORDER BY a", vec![[0, 3], [1, -1]]),
-            ("SELECT s.a, l.b FROM {} s, LATERAL (SELECT b FROM {} t WHERE t.a = s.a) l ORDER BY 1", vec![
-                [0, 3],
-                [1, -1],
-                [2, 0],
-            ]),
+            (
+                "SELECT s.a, l.b FROM {} s, LATERAL (SELECT b FROM {} t WHERE t.a = s.a) l ORDER BY 1",
+                vec![[0, 3], [1, -1], [2, 0]],
+            ),
             ("SELECT (SELECT min(a) FROM {}) AS m, 1", vec![[0, 1]]),
             ("WITH c AS (SELECT * FROM {}) SELECT p, q FROM c AS t(p, q) ORDER BY p LIMIT 1", vec![[0, 3]]),
-            ("SELECT a, b FROM tensordict((SELECT * FROM {}), nulls => 'raise') ORDER BY 1", vec![
-                [0, 3],
-                [1, -1],
-                [2, 0],
-            ]),
+            (
+                "SELECT a, b FROM tensordict((SELECT * FROM {}), nulls => 'raise') ORDER BY 1",
+                vec![[0, 3], [1, -1], [2, 0]],
+            ),
         ] {
             let sql = sql.replace("{}", filled);
             assert_eq!(rows(&ctx, &sql).await, some(&expected), "{sql}");
@@ -167,7 +164,8 @@ async fn names_and_options_of_all_sorts() {
         ("mask_key => []", "mask_key is []"),
         ("mask_key => 1", "mask_key is 1"),
     ] {
-        let error = run(&ctx, &format!("SELECT * FROM tensordict((SELECT a FROM small), {arguments})")).await.unwrap_err();
+        let error =
+            run(&ctx, &format!("SELECT * FROM tensordict((SELECT a FROM small), {arguments})")).await.unwrap_err();
         assert!(error.is_option() && error.to_string().contains(says), "{arguments}: {error}");
     }
     for (name, value) in [
@@ -188,7 +186,10 @@ async fn names_and_options_of_all_sorts() {
     }
     // Defaults about masks are for the queries that mask.
     execute(&ctx, "SET tensordict.mask_keys = '[\"a\"]'").await;
-    assert_eq!(rows(&ctx, "SELECT b FROM tensordict((SELECT b FROM small), nulls => 'fill') ORDER BY b").await.len(), 3);
+    assert_eq!(
+        rows(&ctx, "SELECT b FROM tensordict((SELECT b FROM small), nulls => 'fill') ORDER BY b").await.len(),
+        3
+    );
     let frame = ctx.sql("SELECT 1 AS one").await.unwrap();
     frame.to_tensordict(&ctx.tensordict_options().unwrap()).await.unwrap();
 }
@@ -196,14 +197,20 @@ async fn names_and_options_of_all_sorts() {
 #[tokio::test]
 async fn many_columns_and_deep_structs() {
     let ctx = small(1).await;
-    let columns: Vec<String> = (0..500).map(|i| format!("CAST(nullif({i}, {}) AS BIGINT) AS c{i}", i / 2 * 2)).collect();
+    let columns: Vec<String> =
+        (0..500).map(|i| format!("CAST(nullif({i}, {}) AS BIGINT) AS c{i}", i / 2 * 2)).collect();
     let sql = format!("SELECT * FROM tensordict((SELECT {}), nulls => 'mask')", columns.join(", "));
     let dict = ctx.sql(&sql).await.unwrap().to_tensordict(&Options::default()).await.unwrap();
     assert_eq!((dict.keys().count(), dict.dict("_mask").unwrap().keys().count()), (501, 500));
     assert_eq!(Vec::<bool>::try_from(dict.tensor(["_mask", "c498"]).unwrap()).unwrap(), [false]);
-    let deep = (0..20).fold("nullif(a, 1)".to_owned(), |inner, _| format!("named_struct('s', {inner})"));
-    let sql = format!("SELECT * FROM tensordict((SELECT {deep} AS s FROM small), nulls => 'mask')");
-    let dict = ctx.sql(&sql).await.unwrap().to_tensordict(&Options::default()).await.unwrap();
+    let leaf: ArrayRef = Arc::new(Int32Array::from(vec![None, Some(2), None]));
+    let deep = (0..20).fold(leaf, |inner, _| {
+        let field = Field::new("s", inner.data_type().clone(), true);
+        Arc::new(StructArray::new(vec![field].into(), vec![inner], None))
+    });
+    ctx.register_batch("deep", RecordBatch::try_from_iter([("s", deep)]).unwrap()).unwrap();
+    let sql = "SELECT * FROM tensordict((SELECT s FROM deep), nulls => 'mask')";
+    let dict = ctx.sql(sql).await.unwrap().to_tensordict(&Options::default()).await.unwrap();
     let key: Vec<String> = std::iter::repeat_n("s".to_owned(), 21).collect();
     assert_eq!(Vec::<i32>::try_from(dict.tensor(key).unwrap()).unwrap(), [0, 2, 0]);
 }
@@ -227,12 +234,13 @@ async fn a_naive_fill_agrees() {
             let plain = run(&ctx, &format!("{query} ORDER BY id")).await.unwrap();
             let x = plain.column(1).as_primitive::<Float64Type>();
             let v = plain.column(2).as_primitive::<Int64Type>();
-            let options = Options::default().nulls(Nulls::Mask).mask_keys(MaskKeys::Columns(vec!["x".into(), "v".into()]));
-            let relation = format!(
-                "SELECT * FROM tensordict(({query}), nulls => 'mask', mask_keys => ['x', 'v']) ORDER BY id"
-            );
+            let options =
+                Options::default().nulls(Nulls::Mask).mask_keys(MaskKeys::Columns(vec!["x".into(), "v".into()]));
+            let relation =
+                format!("SELECT * FROM tensordict(({query}), nulls => 'mask', mask_keys => ['x', 'v']) ORDER BY id");
             let inside = ctx.sql(&relation).await.unwrap().to_tensordict(&Options::default()).await.unwrap();
-            let outside = ctx.sql(&format!("{query} ORDER BY id")).await.unwrap().to_tensordict(&options).await.unwrap();
+            let outside =
+                ctx.sql(&format!("{query} ORDER BY id")).await.unwrap().to_tensordict(&options).await.unwrap();
             for dict in [inside, outside] {
                 let ids = plain.column(0).as_primitive::<Int64Type>().values().to_vec();
                 assert_eq!(Vec::<i64>::try_from(dict.tensor("id").unwrap()).unwrap(), ids, "{query}");

@@ -83,6 +83,29 @@ async fn order_outside_is_kept_with_eight_partitions() {
     assert!(ids[200..].is_sorted());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn order_by_a_filled_column_sees_the_fill() {
+    for partitions in [1, 2, 8] {
+        let ctx = context(partitions);
+        register_rows(&ctx);
+        let flights = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights.parquet");
+        ctx.register_parquet("flights", flights, Default::default()).await.unwrap();
+        for nulls in ["fill", "mask"] {
+            let from = format!("FROM tensordict((SELECT dep_delay AS d, flight FROM flights), nulls => '{nulls}')");
+            let d = ints(&tensordict(&ctx, &format!("SELECT d {from} ORDER BY d")).await.unwrap(), "d");
+            assert!(d.len() == 336_776 && d.is_sorted(), "{partitions} {nulls}");
+            let top = ints(&tensordict(&ctx, &format!("SELECT d {from} ORDER BY d DESC LIMIT 2")).await.unwrap(), "d");
+            assert_eq!(top, [1301, 1137], "{partitions} {nulls}");
+            let f = ints(&tensordict(&ctx, &format!("SELECT * {from} ORDER BY flight, d")).await.unwrap(), "flight");
+            assert!(f.is_sorted(), "{partitions} {nulls}");
+        }
+        let sql = "SELECT st['v'] AS v FROM rows";
+        let sql = format!("SELECT v FROM tensordict(({sql}), nulls => 'fill') ORDER BY v LIMIT 501");
+        let v = ints(&tensordict(&ctx, &sql).await.unwrap(), "v");
+        assert_eq!((v[0], v[499], v[500]), (0, 0, 1), "{partitions}");
+    }
+}
+
 #[tokio::test]
 async fn order_inside_is_refused() {
     let ctx = context(2);
@@ -330,6 +353,17 @@ async fn an_empty_selection_keeps_its_types() {
 
 #[tokio::test]
 async fn validity_of_outer_structs_reaches_fields_of_fields() {
+    let ctx = context(1);
+    register_nested(&ctx);
+    let options = Options::default().nulls(Nulls::Mask).mask_keys(MaskKeys::Nullable);
+    let dict = ctx.sql("SELECT * FROM t").await.unwrap().to_tensordict(&options).await.unwrap();
+    let key = ["outer", "inner", "v"];
+    assert_eq!(Vec::<i32>::try_from(dict.tensor(key).unwrap()).unwrap(), [1, 0, 3]);
+    assert_eq!(bools(&dict, ["_mask", "outer", "inner", "v"]), [true, false, true]);
+}
+
+/// `outer{inner{v: [1, 2, 3]}}`, where only the outer struct is null at row 1.
+fn register_nested(ctx: &SessionContext) {
     let inner_fields = vec![Field::new("v", DataType::Int32, true)];
     let values = arrow::array::Int32Array::from(vec![1, 2, 3]);
     let inner = StructArray::new(inner_fields.clone().into(), vec![Arc::new(values)], None);
@@ -338,11 +372,26 @@ async fn validity_of_outer_structs_reaches_fields_of_fields() {
     let outer = StructArray::new(outer_fields.clone().into(), vec![Arc::new(inner)], Some(nulls));
     let schema = Schema::new(vec![Field::new("outer", DataType::Struct(outer_fields.into()), true)]);
     let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(outer)]).unwrap();
-    let ctx = context(1);
     ctx.register_batch("t", batch).unwrap();
-    let options = Options::default().nulls(Nulls::Mask).mask_keys(MaskKeys::Nullable);
-    let dict = ctx.sql("SELECT * FROM t").await.unwrap().to_tensordict(&options).await.unwrap();
-    let key = ["outer", "inner", "v"];
-    assert_eq!(Vec::<i32>::try_from(dict.tensor(key).unwrap()).unwrap(), [1, 0, 3]);
-    assert_eq!(bools(&dict, ["_mask", "outer", "inner", "v"]), [true, false, true]);
+}
+
+#[tokio::test]
+async fn a_field_is_null_where_its_struct_is() {
+    let ctx = context(1);
+    register_nested(&ctx);
+    let options = Options::default().nulls(Nulls::Mask);
+    for query in
+        ["SELECT outer['inner']['v'] AS v FROM t", "SELECT i['v'] AS v FROM (SELECT outer['inner'] AS i FROM t)"]
+    {
+        let dict = ctx.sql(query).await.unwrap().to_tensordict(&options).await.unwrap();
+        assert_eq!(Vec::<i32>::try_from(dict.tensor("v").unwrap()).unwrap(), [1, 0, 3], "{query}");
+        assert_eq!(bools(&dict, ["_mask", "v"]), [true, false, true], "{query}");
+    }
+    let count = |filter: &'static str| {
+        let (ctx, query) = (ctx.clone(), format!("SELECT count(*) AS n FROM t WHERE {filter}"));
+        async move { ints(&ctx.sql(&query).await.unwrap().to_tensordict(&Options::default()).await.unwrap(), "n") }
+    };
+    assert_eq!(count("outer['inner']['v'] IS NULL").await, [1]);
+    assert_eq!(count("outer['inner']['v'] = 2").await, [0]);
+    assert_eq!(count("outer['inner'] IS NULL").await, [1]);
 }

@@ -153,9 +153,8 @@ impl ExecutionPlan for TensorizeExec {
         vec![&self.input]
     }
 
-    /// Rows come out in the order they came in, but the engine takes this flag for more: it moves a sort on
-    /// any column below an operator that says so. Sorted by a column that is filled only afterwards, rows
-    /// would come out in the wrong order. [`properties`](Self::properties) tell which orders outlive it.
+    /// Rows always keep their order. But the engine takes a `true` as leave to sort below by any column,
+    /// and a column that is filled has another order there.
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![self.resolved.entries().iter().all(EntrySpec::keeps_values)]
     }

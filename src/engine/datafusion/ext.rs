@@ -32,8 +32,8 @@ pub trait SessionStateBuilderExt {
     /// Adds the relations `tensordict((SELECT …), …)` and `tensordict_schema((SELECT …), …)`, the
     /// defaults `SET tensordict.…`, and what plans and places the operator.
     ///
-    /// `s['f']` and `unnest(s)` give null where `s` is null, in all queries of the session; DataFusion's own gives what
-    /// happens to lie there.
+    /// `s['f']` and `unnest(s)` give null where `s` is null, in all queries of the session; DataFusion's
+    /// own give what happens to lie there.
     ///
     /// A query planner that was set before still plans all queries without these relations. Call this
     /// after [`with_config`](SessionStateBuilder::with_config), which would drop the defaults.
@@ -152,7 +152,7 @@ impl DataFrameExt for DataFrame {
         let options = match observed {
             // The operator's schema can't depend on data: all masks are made, idle ones go at the end.
             true => options.clone().mask_keys(MaskKeys::Nullable),
-            false => options.clone(),
+            false => TensorDictSchema::plan_masks(self.schema().as_arrow(), options)?,
         };
         let context = Arc::new(self.task_ctx());
         let plan = tensorize(self.create_physical_plan().await?, &options)?;
@@ -172,7 +172,8 @@ impl DataFrameExt for DataFrame {
     async fn tensordict_stream(self, options: &Options) -> Result<TensorDictStream> {
         check_before_running(&self, options)?;
         let context = Arc::new(self.task_ctx());
-        let plan = tensorize(self.create_physical_plan().await?, options)?;
+        let options = TensorDictSchema::plan_masks(self.schema().as_arrow(), options)?;
+        let plan = tensorize(self.create_physical_plan().await?, &options)?;
         TensorDictStream::try_new(execute_stream(plan, context)?, &options.after_nulls())
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use arrow::datatypes::Schema;
 use datafusion::common::plan_err;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result};
@@ -16,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::config::TensorDictConfig;
 use super::logical::TensorizeNode;
 use crate::options::{OptionValue, Options};
-use crate::schema::TensorDictSchema;
+use crate::schema::{TensorDictSchema, mark_ruled_on};
 
 const TENSORDICT: &str = "tensordict";
 const TENSORDICT_SCHEMA: &str = "tensordict_schema";
@@ -40,6 +41,7 @@ impl RelationPlanner for TensorDictRelations {
         let defaults = TensorDictConfig::options(context.context_provider().options());
         let options = with_arguments(defaults, &call.arguments)?;
         let plan = if name == TENSORDICT {
+            let options = TensorDictSchema::plan_masks(input.schema().as_arrow(), &options)?;
             let node = TensorizeNode::try_new(input, Arc::new(options))?;
             LogicalPlan::Extension(Extension { node: Arc::new(node) })
         } else {
@@ -219,5 +221,13 @@ fn describe(schema: &TensorDictSchema) -> Result<RecordBatch> {
         ("nulls", strings(&|i| Some(entries[i].nulls().to_string())), false),
         ("mask_path", strings(&|i| schema.mask_key_of(entries[i]).map(|key| path(key.names()))), true),
     ])
+    .map(ruled_on)
     .map_err(DataFusionError::from)
+}
+
+/// A missing dtype or mask is an answer, not a null to refuse.
+fn ruled_on(batch: RecordBatch) -> RecordBatch {
+    let fields: Vec<_> = batch.schema().fields().iter().map(|field| mark_ruled_on(field)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    batch.clone().with_schema(schema).unwrap_or(batch)
 }

@@ -1,6 +1,7 @@
 //! Tensordicts as a query computes them.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -66,17 +67,31 @@ impl TensorDictStream {
             if self.ended {
                 return Poll::Ready(self.batcher.as_mut().and_then(Batcher::rest).map(Ok));
             }
-            match ready!(self.input.poll_next_unpin(cx)) {
+            match ready!(self.poll_input(cx)) {
                 None => self.ended = true,
                 Some(Err(error)) => {
                     self.fail();
-                    return Poll::Ready(Some(Err(error.into())));
+                    return Poll::Ready(Some(Err(error)));
                 }
                 Some(Ok(batch)) if batch.num_rows() == 0 => {}
                 Some(Ok(batch)) => match &mut self.batcher {
                     Some(batcher) => batcher.push(batch),
                     None => return Poll::Ready(Some(Ok(vec![batch]))),
                 },
+            }
+        }
+    }
+
+    /// The engine's next batch. A panic in a function of the query is the query's error, as it is where
+    /// the function runs in a task of its own.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        // After a panic the input is not polled again, so nobody sees the state that it was left in.
+        match catch_unwind(AssertUnwindSafe(|| self.input.poll_next_unpin(cx))) {
+            Ok(polled) => polled.map_err(Error::from),
+            Err(panic) => {
+                let said = panic.downcast_ref::<String>().map(String::as_str);
+                let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                Poll::Ready(Some(Err(Error::engine(format!("the query panicked: {said}")))))
             }
         }
     }
