@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A value for [`Options::set`].
+/// A value for [`Options::set`](crate::Options::set).
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptionValue {
     /// A word or name.
