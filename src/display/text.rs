@@ -1,4 +1,4 @@
-//! A tensordict as an indented table.
+//! A tensordict, and what one will be, as an indented table.
 
 use std::fmt;
 
@@ -7,6 +7,7 @@ use tch::{Device, Kind, Tensor};
 use crate::dict::{Entry, TensorDict};
 use crate::dtype::DType;
 use crate::options::device_name;
+use crate::schema::{EntrySpec, TensorDictSchema};
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
 /// Values shown of a row of numbers, and rows shown of an entry.
@@ -22,17 +23,53 @@ impl fmt::Display for TensorDict {
         write!(f, "TensorDict  batch_size={:?}  device={device}", self.batch_size())?;
         let mut lines = Vec::new();
         describe(self, 1, f.alternate(), &mut lines);
-        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..5).map(width).collect();
-        for line in &lines {
-            let mut text = String::new();
-            for (cell, width) in line.iter().zip(&widths) {
-                text.push_str(&format!("{cell:width$}  "));
-            }
-            text.push_str(&line[5]);
-            write!(f, "\n{}", text.trim_end())?;
+        write_aligned(&lines, f)
+    }
+}
+
+/// One line per entry: key (nested ones indented), kind, type, shape with `n` for the batch, and what
+/// happens to its nulls if it may have some.
+impl fmt::Display for TensorDictSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TensorDict  batch_size=[n]")?;
+        let mut lines = Vec::new();
+        describe_schema(self, self.entries(), 1, &mut lines);
+        write_aligned(&lines, f)
+    }
+}
+
+/// Each row of cells on a line of its own, all but the last column as wide as its widest cell.
+fn write_aligned<const N: usize>(rows: &[[String; N]], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N - 1).map(width).collect();
+    for row in rows {
+        let mut text = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            text.push_str(&format!("{cell:width$}  "));
         }
-        Ok(())
+        text.push_str(&row[N - 1]);
+        write!(f, "\n{}", text.trim_end())?;
+    }
+    Ok(())
+}
+
+fn describe_schema(schema: &TensorDictSchema, entries: &[EntrySpec], depth: usize, lines: &mut Vec<[String; 5]>) {
+    for entry in entries {
+        let name = entry.key().names().last().map_or("", String::as_str);
+        let nulls = match (entry.nullable(), schema.mask_key_of(entry)) {
+            (false, _) => String::new(),
+            (true, None) => format!("nulls={}", entry.nulls()),
+            (true, Some(mask)) => format!("nulls={} in {mask}", entry.nulls()),
+        };
+        let data_type = match entry.dtype() {
+            Some(dtype) => dtype.to_string(),
+            // Of a dict, the entries below tell.
+            None if entry.kind() == "non_tensor" => entry.field().data_type().to_string(),
+            None => String::new(),
+        };
+        let key = format!("{}{name}", "  ".repeat(depth));
+        lines.push([key, entry.kind().to_owned(), data_type, entry.shape(), nulls]);
+        describe_schema(schema, entry.entries(), depth + 1, lines);
     }
 }
 

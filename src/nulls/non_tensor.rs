@@ -39,7 +39,7 @@ pub(super) fn rule(
 }
 
 /// The array with null in the rows that a struct above hides.
-fn hide(array: ArrayRef, above: &NullBuffer) -> Result<ArrayRef> {
+pub(crate) fn hide(array: ArrayRef, above: &NullBuffer) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Null => Ok(array),
         DataType::RunEndEncoded(ends, _) => match ends.data_type() {

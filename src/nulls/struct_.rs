@@ -8,6 +8,7 @@ use arrow::datatypes::DataType;
 
 use super::{Masks, Place, Work, rule_entry, union};
 use crate::error::{Error, Result};
+use crate::options::Nulls;
 use crate::schema::EntrySpec;
 
 pub(super) fn rule(
@@ -36,10 +37,9 @@ pub(super) fn rule(
         .into_iter()
         .zip(entries)
         .map(|(child, entry)| {
-            let refused = Place::rows(entry);
             // A null struct row counts as a null of its fields, whatever they hold there.
-            if entry.entries().is_empty() {
-                refused.check(union(validity.as_ref(), child.nulls()).as_ref())?;
+            if entry.nulls == Nulls::Raise && entry.entries().is_empty() {
+                Place::rows(entry).check(union(validity.as_ref(), child.nulls()).as_ref())?;
             }
             rule_entry(child, validity.as_ref(), entry, masks, work)
         })

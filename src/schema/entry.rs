@@ -139,8 +139,7 @@ impl EntrySpec {
             _ => elements(field)?.map_or(EntryKind::NonTensor, EntryKind::Dense),
         };
         let mut nulls = options.nulls_at(&key);
-        let ruled_on = kind == EntryKind::NonTensor && field.metadata().contains_key(NULLS_METADATA_KEY);
-        if nulls == Nulls::Raise && ruled_on {
+        if nulls == Nulls::Raise && is_ruled_on(field, &kind) {
             nulls = Nulls::Fill;
         }
         // A dict has its masks below; one without entries keeps its own.
@@ -177,8 +176,7 @@ impl EntrySpec {
     /// Whether there is nothing to rule on: no nulls by the schema, or an earlier conversion did.
     #[cfg(feature = "datafusion")]
     pub(crate) fn needs_no_ruling(&self) -> bool {
-        let ruled_on = self.kind == EntryKind::NonTensor && self.field.metadata().contains_key(NULLS_METADATA_KEY);
-        ruled_on || !self.may_hold_nulls()
+        is_ruled_on(&self.field, &self.kind) || !self.may_hold_nulls()
     }
 
     /// Nulls at any depth, by the schema.
@@ -248,6 +246,11 @@ fn without_nulls(data_type: &DataType) -> DataType {
         DataType::FixedSizeList(field, size) => DataType::FixedSizeList(child(field), *size),
         other => other.clone(),
     }
+}
+
+/// Whether an earlier conversion left its mark.
+fn is_ruled_on(field: &Field, kind: &EntryKind) -> bool {
+    *kind == EntryKind::NonTensor && field.metadata().contains_key(NULLS_METADATA_KEY)
 }
 
 /// The field with the mark that its null rows are welcome.

@@ -42,6 +42,7 @@ pub struct TensorDictSchema {
     entries: Vec<EntrySpec>,
     mask_key: NestedKey,
 }
+
 fn reject_duplicates(fields: &Fields, parent: &NestedKey) -> Result<()> {
     let mut seen = HashSet::new();
     match fields.iter().find(|field| !seen.insert(field.name())) {

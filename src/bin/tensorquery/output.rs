@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use serde_json::{Value, json};
-use tensorquery::{EntrySpec, TensorDict, TensorDictSchema, write_json};
+use tensorquery::{TensorDict, TensorDictSchema, write_json};
 
 use super::args::Args;
 use super::failure::Failure;
@@ -60,7 +60,7 @@ impl Printer {
     }
 
     pub(crate) fn schema(&self, schema: &TensorDictSchema) -> Result<(), Failure> {
-        if self.json { line(schema_json(schema)) } else { line(schema_text(schema)) }
+        if self.json { line(schema_json(schema)) } else { line(schema) }
     }
 
     /// Says what went wrong. Gives the exit code that says the same.
@@ -93,49 +93,6 @@ fn write(write: impl FnOnce(&mut Stdout) -> io::Result<()>) -> Result<(), Failur
     // After an error, what is still buffered is not written either.
     let _stdout = out.into_parts();
     Ok(written?)
-}
-
-/// Like a tensordict's table, with `n` for the batch, and what happens to nulls in place of values.
-fn schema_text(schema: &TensorDictSchema) -> String {
-    let mut rows = Vec::new();
-    describe(schema, schema.entries(), 1, &mut rows);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..4).map(width).collect();
-    let mut text = "TensorDict  batch_size=[n]".to_owned();
-    for row in &rows {
-        let mut cells = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            cells.push_str(&format!("{cell:width$}  "));
-        }
-        cells.push_str(&row[4]);
-        text.push('\n');
-        text.push_str(cells.trim_end());
-    }
-    text
-}
-
-fn describe(schema: &TensorDictSchema, entries: &[EntrySpec], depth: usize, rows: &mut Vec<[String; 5]>) {
-    for entry in entries {
-        let name = entry.key().names().last().map_or("", String::as_str);
-        let nulls = match (entry.nullable(), schema.mask_key_of(entry)) {
-            (false, _) => String::new(),
-            (true, None) => format!("nulls={}", entry.nulls()),
-            (true, Some(mask)) => format!("nulls={} in {mask}", entry.nulls()),
-        };
-        rows.push([
-            format!("{}{name}", "  ".repeat(depth)),
-            entry.kind().to_owned(),
-            entry.dtype().map_or_else(|| data_type(entry), |dtype| dtype.to_string()),
-            entry.shape(),
-            nulls,
-        ]);
-        describe(schema, entry.entries(), depth + 1, rows);
-    }
-}
-
-/// The Arrow type where it is the only one.
-fn data_type(entry: &EntrySpec) -> String {
-    if entry.kind() == "non_tensor" { entry.field().data_type().to_string() } else { String::new() }
 }
 
 fn schema_json(schema: &TensorDictSchema) -> Value {

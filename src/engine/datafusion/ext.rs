@@ -147,17 +147,20 @@ impl DataFrameExt for DataFrame {
     where
         F: FnMut(Progress) + Send,
     {
-        check_before_running(&self, options)?;
+        ensure_target(options)?;
+        let schema = self.schema().as_arrow();
         let observed = options.masks_anything() && options.mask_keys_or(MaskKeys::Observed) == MaskKeys::Observed;
         let options = match observed {
             // The operator's schema can't depend on data: all masks are made, idle ones go at the end.
-            true => options.clone().mask_keys(MaskKeys::Nullable),
-            false => TensorDictSchema::plan_masks(self.schema().as_arrow(), options)?,
+            true => {
+                TensorDictSchema::resolve(schema, options)?;
+                options.clone().mask_keys(MaskKeys::Nullable)
+            }
+            false => TensorDictSchema::plan_masks(schema, options)?,
         };
         let context = Arc::new(self.task_ctx());
         let plan = tensorize(self.create_physical_plan().await?, &options)?;
-        let schema = plan.schema();
-        let converter = Converter::whole(&schema, &options.after_nulls())?;
+        let converter = Converter::whole(&plan.schema(), &options.after_nulls())?;
         let (batches, reservation) = collect(plan, context, progress).await?;
         let convert = move || converter.convert(batches).map(|(dict, _)| dict);
         let converted = tokio::task::spawn_blocking(convert).await.map_err(Error::engine)?;
@@ -170,7 +173,7 @@ impl DataFrameExt for DataFrame {
     }
 
     async fn tensordict_stream(self, options: &Options) -> Result<TensorDictStream> {
-        check_before_running(&self, options)?;
+        ensure_target(options)?;
         let context = Arc::new(self.task_ctx());
         let options = TensorDictSchema::plan_masks(self.schema().as_arrow(), options)?;
         let plan = tensorize(self.create_physical_plan().await?, &options)?;
@@ -178,12 +181,9 @@ impl DataFrameExt for DataFrame {
     }
 }
 
-/// What is wrong with the options or the device shows before anything runs.
-fn check_before_running(frame: &DataFrame, options: &Options) -> Result<()> {
-    if let Some(device) = options.target_device() {
-        ensure_device(device)?;
-    }
-    TensorDictSchema::resolve(frame.schema().as_arrow(), options).map(|_| ())
+/// A device that is not there shows before anything is planned or run.
+fn ensure_target(options: &Options) -> Result<()> {
+    options.target_device().map_or(Ok(()), ensure_device)
 }
 
 /// All record batches, partition after partition, charged to the session's memory pool.

@@ -6,9 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
-use arrow::compute::nullif;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -22,6 +21,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature,
 };
+
+use crate::nulls;
 
 /// Puts our `get_field` in the place of DataFusion's, wherever a query came from: SQL's brackets and
 /// dots, `DataFrame`s, other rules.
@@ -188,5 +189,5 @@ pub(super) fn with_validity(validity: Option<&NullBuffer>, child: ArrayRef) -> R
     if let DataType::Union(..) | DataType::RunEndEncoded(..) = child.data_type() {
         return not_impl_err!("a field of type {} below a null struct", child.data_type());
     }
-    Ok(nullif(&child, &BooleanArray::new(!validity.inner(), None))?)
+    Ok(nulls::hide(child, validity)?)
 }
