@@ -12,6 +12,11 @@ fn main() {
     };
     // Our own binaries, tests, examples and benches carry the path.
     println!("cargo::rustc-link-arg=-Wl,-rpath,{}", libraries.display());
+    // Nothing refers to the CUDA library by name, so the linker would leave it out, and libtorch would find
+    // no device: it comes in by being loaded.
+    if libraries.join("libtorch_cuda.so").exists() {
+        println!("cargo::rustc-link-arg=-Wl,--push-state,--no-as-needed,-ltorch_cuda,--pop-state");
+    }
     // Doctests and crates on top of ours can't be given link arguments from here. But cargo puts a
     // library folder on the dynamic loader's path for what it runs, if it lies in its own target folder.
     if let Some(out) = env::var_os("OUT_DIR") {
