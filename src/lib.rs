@@ -51,6 +51,8 @@ mod options;
 
 mod dtype;
 
+mod index;
+
 mod schema;
 
 mod nulls;
@@ -72,7 +74,7 @@ mod loader;
 mod engine;
 
 pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
-pub use dict::{Entry, Index, TensorDict};
+pub use dict::{Entry, TensorDict};
 pub use display::write_json;
 pub use dtype::DType;
 #[cfg(feature = "datafusion")]
@@ -81,6 +83,7 @@ pub use engine::datafusion::{
     TensorizeExtensionPlanner, TensorizeQueryPlanner, tensorize,
 };
 pub use error::{Error, Result};
+pub use index::Index;
 pub use key::NestedKey;
 pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};
 pub use schema::{EntrySpec, TensorDictSchema};

@@ -4,8 +4,8 @@ use arrow::array::UInt64Array;
 use tch::{Device, Tensor};
 
 use super::TensorDict;
-use super::index::Selection;
 use crate::error::{Error, Result};
+use crate::index::Selection;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
 /// What a key of a tensordict holds.

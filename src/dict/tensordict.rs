@@ -3,9 +3,9 @@
 use indexmap::IndexMap;
 use tch::{Device, Tensor};
 
-use super::index::Selection;
-use super::{Entry, Index};
+use super::Entry;
 use crate::error::{Error, Result};
+use crate::index::{Index, Selection};
 use crate::key::NestedKey;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 

@@ -1,10 +1,10 @@
-//! Which part of a batch.
+//! Which part of a dim.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
 use crate::error::{Error, Result};
 
-/// Which part of the first batch dim: one row, a slice, a list of rows or a mask.
+/// Which part of one dim, a batch's or the rows of a ragged tensor: one row, a slice, a list of rows or a mask.
 ///
 /// Rows and bounds may be negative and then count from the end. Bounds beyond the batch are cut to it,
 /// as Python does; rows beyond it are errors.
