@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A mean over the gusts that were measured: the mask says which.
     let gust = td.tensor(["weather", "gust"])?;
     let measured = td.tensor(["_mask", "weather", "gust"])?;
-    let mean = gust.f_masked_select(measured)?.f_mean(Kind::Double)?.f_double_value(&[])?;
+    let mean = gust.f_masked_select(&measured)?.f_mean(Kind::Double)?.f_double_value(&[])?;
     println!(
         "{} of {} gusts were measured, {mean:.1} mph on average",
         measured.f_sum(Kind::Int64)?.f_int64_value(&[])?,

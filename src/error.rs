@@ -35,6 +35,7 @@ enum Kind {
     Overflow,
     Device,
     Copy,
+    Lock,
     Schema,
     Engine,
     Libtorch,
@@ -51,6 +52,7 @@ impl Kind {
             Kind::Overflow => "overflow",
             Kind::Device => "device",
             Kind::Copy => "copy",
+            Kind::Lock => "lock",
             Kind::Schema => "schema",
             Kind::Engine => "engine",
             Kind::Libtorch => "libtorch",
@@ -111,6 +113,11 @@ impl Error {
         Error::new(Kind::Copy, message)
     }
 
+    /// A change of a tensordict that is locked.
+    pub(crate) fn lock(message: impl Into<String>) -> Self {
+        Error::new(Kind::Lock, message)
+    }
+
     /// A column type that can't be read as declared.
     pub(crate) fn schema(message: impl Into<String>) -> Self {
         Error::new(Kind::Schema, message)
@@ -134,6 +141,13 @@ impl Error {
 
     pub(crate) fn at(mut self, key: impl Into<NestedKey>) -> Self {
         self.inner().key = Some(key.into());
+        self
+    }
+
+    /// The key, if known, lies below this name.
+    pub(crate) fn below(mut self, name: &str) -> Self {
+        let key = NestedKey::from(name);
+        self.inner().key = Some(self.0.key.as_ref().map_or(key.clone(), |below| key.join(below)));
         self
     }
 
@@ -200,6 +214,11 @@ impl Error {
         self.0.kind == Kind::Copy
     }
 
+    /// A tensordict is locked.
+    pub fn is_lock(&self) -> bool {
+        self.0.kind == Kind::Lock
+    }
+
     /// A column's type can't be read as it is declared.
     pub fn is_schema(&self) -> bool {
         self.0.kind == Kind::Schema
@@ -211,7 +230,7 @@ impl Error {
     }
 
     /// The kind as one lower-case word, for machines: `null`, `key`, `shape`, `index`, `option`,
-    /// `overflow`, `device`, `copy`, `schema`, `engine` or `libtorch`.
+    /// `overflow`, `device`, `copy`, `lock`, `schema`, `engine` or `libtorch`.
     pub fn kind(&self) -> &'static str {
         self.0.kind.name()
     }

@@ -132,7 +132,7 @@ impl Converter {
         let mut wrap = Wrap::new(self.options.copy_policy());
         let mut dict = TensorDict::new([i64::try_from(before).unwrap_or(i64::MAX)]);
         for (chunks, spec) in columns.into_iter().zip(self.schema.entries()) {
-            dict.set(spec.field.name(), wrap.entry(chunks, spec)?)?;
+            dict.insert_trusted(spec.field.name(), wrap.entry(chunks, spec)?);
         }
         works.iter().try_for_each(|work| wrap.note(work))?;
         self.set_masks(masks, &rows, &mut wrap, &mut dict)?;

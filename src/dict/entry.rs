@@ -33,13 +33,29 @@ impl Entry {
         }
     }
 
+    /// The entry's pieces along a batch dim, which share storage.
+    pub(super) fn unbind(self, dim: usize) -> Result<Vec<Entry>> {
+        match self {
+            Entry::Tensor(tensor) => Ok(tensor.f_unbind(dim as i64)?.into_iter().map(Entry::Tensor).collect()),
+            Entry::Jagged(jagged) if dim == 0 => {
+                (0..jagged.num_rows()).map(|row| jagged.row(row).map(Entry::Tensor)).collect()
+            }
+            Entry::Jagged(jagged) => Err(Error::shape(format!(
+                "a jagged tensor of shape {:?} can only be taken apart along dim 0",
+                jagged.shape()
+            ))),
+            Entry::NonTensor(values) => Ok(values.unbind(dim)?.into_iter().map(Entry::NonTensor).collect()),
+            Entry::Dict(dict) => Ok(dict.unbind(dim as i64)?.into_iter().map(Entry::Dict).collect()),
+        }
+    }
+
     /// The shape, batch first; -1 for a ragged dim. For a dict, its batch size.
     pub fn shape(&self) -> Vec<i64> {
         match self {
             Entry::Tensor(tensor) => tensor.size(),
             Entry::Jagged(jagged) => jagged.shape(),
             Entry::NonTensor(values) => values.batch_size().to_vec(),
-            Entry::Dict(dict) => dict.batch_size().to_vec(),
+            Entry::Dict(dict) => dict.batch_size(),
         }
     }
 

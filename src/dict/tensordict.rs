@@ -1,9 +1,11 @@
-//! A dictionary of entries that share a batch size.
+//! A dictionary of entries that share a batch size, held itself or stacked from members.
 
-use indexmap::IndexMap;
 use tch::{Device, Tensor};
 
 use super::Entry;
+use super::dense::Dense;
+use super::lazy::LazyStack;
+use super::lock::Lock;
 use crate::error::{Error, Result};
 use crate::index::{Index, Selection};
 use crate::key::NestedKey;
@@ -11,8 +13,12 @@ use crate::tensor::{JaggedTensor, NonTensorStack};
 
 /// Entries under names, in insertion order, whose leading dims are all the batch size.
 ///
-/// Tensors in it share their storage with their clones, as torch's do; a `TensorDict` is `Send` and not
-/// `Sync`, as `tch::Tensor` is.
+/// It is either dense, which means that it holds its entries itself, or a
+/// [lazy stack](TensorDict::lazy_stack) of other tensordicts, whose entries are stacked when they are
+/// read. All methods work on both.
+///
+/// Tensors in it share their storage with their clones, as torch's do: what [`get`](Self::get) and its
+/// kin return are handles. A `TensorDict` is `Send` and not `Sync`, as `tch::Tensor` is.
 ///
 /// ```
 /// use tch::Tensor;
@@ -31,88 +37,184 @@ use crate::tensor::{JaggedTensor, NonTensorStack};
 /// ```
 #[derive(Debug, Default)]
 pub struct TensorDict {
-    batch_size: Vec<i64>,
-    device: Option<Device>,
-    entries: IndexMap<String, Entry>,
+    pub(super) body: Body,
+    pub(super) lock: Lock,
+}
+
+/// The two kinds of tensordicts.
+#[derive(Debug)]
+pub(super) enum Body {
+    Dense(Dense),
+    Lazy(LazyStack),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Body::Dense(Dense::default())
+    }
+}
+
+/// An entry that was checked against the place it is for: whole, or a piece for each member of a stack.
+#[derive(Debug)]
+pub(super) enum Fitted {
+    Whole(Entry),
+    Pieces(Vec<Fitted>),
 }
 
 impl TensorDict {
     /// An empty tensordict with a batch size and no device label.
     pub fn new(batch_size: impl Into<Vec<i64>>) -> Self {
-        TensorDict { batch_size: batch_size.into(), device: None, entries: IndexMap::new() }
+        TensorDict::dense(Dense { batch_size: batch_size.into(), ..Dense::default() })
     }
 
     /// An empty tensordict that moves what is put in to `device`.
     pub fn on_device(batch_size: impl Into<Vec<i64>>, device: Device) -> Self {
-        TensorDict { device: Some(device), ..TensorDict::new(batch_size) }
+        TensorDict::dense(Dense { batch_size: batch_size.into(), device: Some(device), ..Dense::default() })
     }
 
-    /// The leading dims that all entries share.
-    pub fn batch_size(&self) -> &[i64] {
-        &self.batch_size
+    pub(super) fn dense(dense: Dense) -> Self {
+        TensorDict { body: Body::Dense(dense), lock: Lock::default() }
+    }
+
+    pub(super) fn lazy(stack: LazyStack) -> Self {
+        TensorDict { body: Body::Lazy(stack), lock: Lock::default() }
+    }
+
+    /// The leading dims that all entries share; -1 where the members of a lazy stack differ.
+    pub fn batch_size(&self) -> Vec<i64> {
+        match &self.body {
+            Body::Dense(dense) => dense.batch_size.clone(),
+            Body::Lazy(stack) => stack.batch_size(),
+        }
+    }
+
+    /// The number of batch dims.
+    pub fn batch_dims(&self) -> usize {
+        match &self.body {
+            Body::Dense(dense) => dense.batch_size.len(),
+            Body::Lazy(stack) => stack.batch_dims(),
+        }
     }
 
     /// The device that all tensors are on, where one was asked for.
     pub fn device(&self) -> Option<Device> {
-        self.device
+        match &self.body {
+            Body::Dense(dense) => dense.device,
+            Body::Lazy(stack) => stack.device(),
+        }
     }
 
     /// The number of entries at the root.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        match &self.body {
+            Body::Dense(dense) => dense.entries.len(),
+            Body::Lazy(stack) => stack.keys().len(),
+        }
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
-    /// The names at the root, in order.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.entries.keys().map(String::as_str)
+    /// The names at the root, in order. Of a lazy stack, those that every member has, in the order of
+    /// the first.
+    pub fn keys(&self) -> impl Iterator<Item = String> + use<> {
+        let keys: Vec<String> = match &self.body {
+            Body::Dense(dense) => dense.entries.keys().cloned().collect(),
+            Body::Lazy(stack) => stack.keys(),
+        };
+        keys.into_iter()
     }
 
-    /// Names and entries at the root, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
-        self.entries.iter().map(|(name, entry)| (name.as_str(), entry))
+    /// The keys of every entry at any depth that is no dict, in order.
+    pub fn leaf_keys(&self) -> Vec<NestedKey> {
+        let mut keys = Vec::new();
+        self.collect_leaf_keys(&NestedKey::default(), &mut keys);
+        keys
     }
 
-    /// Every entry at any depth that is no dict, in order.
-    pub fn leaves(&self) -> Vec<(NestedKey, &Entry)> {
-        let mut leaves = Vec::new();
-        self.collect_leaves(&NestedKey::default(), &mut leaves);
-        leaves
-    }
-
-    fn collect_leaves<'a>(&'a self, above: &NestedKey, leaves: &mut Vec<(NestedKey, &'a Entry)>) {
-        for (name, entry) in &self.entries {
-            let key = above.child(name);
-            match entry {
-                Entry::Dict(dict) => dict.collect_leaves(&key, leaves),
-                _ => leaves.push((key, entry)),
-            }
+    pub(super) fn collect_leaf_keys(&self, above: &NestedKey, keys: &mut Vec<NestedKey>) {
+        match &self.body {
+            Body::Dense(dense) => dense.collect_leaf_keys(above, keys),
+            Body::Lazy(stack) => stack.collect_leaf_keys(above, keys),
         }
     }
 
-    /// The entry at `key`, if there is one.
-    pub fn get(&self, key: impl Into<NestedKey>) -> Option<&Entry> {
+    /// Names and entries at the root, in order.
+    ///
+    /// # Errors
+    ///
+    /// Entries of a lazy stack that can't be stacked; see [`get`](Self::get).
+    pub fn items(&self) -> Result<Vec<(String, Entry)>> {
+        self.keys().map(|name| self.entry(name.as_str()).map(|entry| (name, entry))).collect()
+    }
+
+    /// Every entry at any depth that is no dict, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`items`](Self::items).
+    pub fn leaves(&self) -> Result<Vec<(NestedKey, Entry)>> {
+        self.leaf_keys().into_iter().map(|key| self.entry(&key).map(|entry| (key, entry))).collect()
+    }
+
+    /// The entry at `key`, if there is one. Of a lazy stack, the members' entries are stacked; dicts
+    /// become a lazy stack in turn. A key that some member lacks counts as missing.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the members' tensors differ in shape: ask for
+    /// [a list](Self::get_list), [a padded tensor](Self::get_padded) or
+    /// [a jagged tensor](Self::get_jagged). A [key](Error::is_key) error if they differ in kind. None
+    /// for a dense tensordict.
+    pub fn get(&self, key: impl Into<NestedKey>) -> Result<Option<Entry>> {
         let key = key.into();
-        let (last, above) = key.names().split_last()?;
-        let parent = above.iter().try_fold(self, |dict, name| dict.entries.get(name)?.as_dict())?;
-        parent.entries.get(last)
+        self.find(key.names()).map_err(|error| if error.nested_key().is_some() { error } else { error.at(key) })
+    }
+
+    pub(super) fn find(&self, names: &[String]) -> Result<Option<Entry>> {
+        match &self.body {
+            Body::Dense(dense) => match names {
+                [] => Ok(None),
+                [name] => Ok(dense.entries.get(name).map(Entry::shallow_clone)),
+                [name, below @ ..] => match dense.entries.get(name) {
+                    Some(Entry::Dict(dict)) => dict.find(below),
+                    _ => Ok(None),
+                },
+            },
+            Body::Lazy(stack) => stack.find(names),
+        }
+    }
+
+    /// Whether there is an entry at `key`; in a lazy stack, in every member.
+    pub fn contains_key(&self, key: impl Into<NestedKey>) -> bool {
+        self.has(key.into().names())
+    }
+
+    pub(super) fn has(&self, names: &[String]) -> bool {
+        match (&self.body, names) {
+            (_, []) => false,
+            (Body::Lazy(stack), names) => stack.has(names),
+            (Body::Dense(dense), [name]) => dense.entries.contains_key(name),
+            (Body::Dense(dense), [name, below @ ..]) => match dense.entries.get(name) {
+                Some(Entry::Dict(dict)) => dict.has(below),
+                _ => false,
+            },
+        }
     }
 
     /// The entry at `key`.
     ///
     /// # Errors
     ///
-    /// A [key](Error::is_key) error that lists the keys there are.
-    pub fn entry(&self, key: impl Into<NestedKey>) -> Result<&Entry> {
+    /// A [key](Error::is_key) error that lists the keys there are; what [`get`](Self::get) says.
+    pub fn entry(&self, key: impl Into<NestedKey>) -> Result<Entry> {
         let key = key.into();
-        self.get(&key).ok_or_else(|| self.missing(&key))
+        self.get(&key)?.ok_or_else(|| self.missing(&key))
     }
 
-    fn missing(&self, key: &NestedKey) -> Error {
+    pub(super) fn missing(&self, key: &NestedKey) -> Error {
         let keys: Vec<_> = self.keys().map(|name| format!("'{name}'")).collect();
         Error::key("there is no such entry").at(key).remedy(format!("the keys are {}", keys.join(", ")))
     }
@@ -121,113 +223,118 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [key](Error::is_key) error if there is no entry or it is of another kind.
-    pub fn tensor(&self, key: impl Into<NestedKey>) -> Result<&Tensor> {
-        self.typed(key.into(), "tensor", Entry::as_tensor)
+    /// A [key](Error::is_key) error if there is no entry or it is of another kind; what
+    /// [`get`](Self::get) says.
+    pub fn tensor(&self, key: impl Into<NestedKey>) -> Result<Tensor> {
+        self.typed(key.into(), "tensor", |entry| match entry {
+            Entry::Tensor(tensor) => Ok(tensor),
+            other => Err(other),
+        })
     }
 
     /// The jagged tensor at `key`.
     ///
     /// # Errors
     ///
-    /// A [key](Error::is_key) error if there is no entry or it is of another kind.
-    pub fn jagged(&self, key: impl Into<NestedKey>) -> Result<&JaggedTensor> {
-        self.typed(key.into(), "jagged", Entry::as_jagged)
+    /// As [`tensor`](Self::tensor).
+    pub fn jagged(&self, key: impl Into<NestedKey>) -> Result<JaggedTensor> {
+        self.typed(key.into(), "jagged", |entry| match entry {
+            Entry::Jagged(jagged) => Ok(jagged),
+            other => Err(other),
+        })
     }
 
     /// The non-tensor values at `key`.
     ///
     /// # Errors
     ///
-    /// A [key](Error::is_key) error if there is no entry or it is of another kind.
-    pub fn non_tensor(&self, key: impl Into<NestedKey>) -> Result<&NonTensorStack> {
-        self.typed(key.into(), "non_tensor", Entry::as_non_tensor)
+    /// As [`tensor`](Self::tensor).
+    pub fn non_tensor(&self, key: impl Into<NestedKey>) -> Result<NonTensorStack> {
+        self.typed(key.into(), "non_tensor", |entry| match entry {
+            Entry::NonTensor(values) => Ok(values),
+            other => Err(other),
+        })
     }
 
-    /// The nested tensordict at `key`.
+    /// The nested tensordict at `key`: another handle on its tensors. What is set in it is not set here.
     ///
     /// # Errors
     ///
-    /// A [key](Error::is_key) error if there is no entry or it is of another kind.
-    pub fn dict(&self, key: impl Into<NestedKey>) -> Result<&TensorDict> {
-        self.typed(key.into(), "dict", Entry::as_dict)
+    /// As [`tensor`](Self::tensor).
+    pub fn dict(&self, key: impl Into<NestedKey>) -> Result<TensorDict> {
+        self.typed(key.into(), "dict", |entry| match entry {
+            Entry::Dict(dict) => Ok(dict),
+            other => Err(other),
+        })
     }
 
-    fn typed<'a, T>(&'a self, key: NestedKey, kind: &str, pick: impl Fn(&'a Entry) -> Option<T>) -> Result<T> {
+    fn typed<T>(&self, key: NestedKey, kind: &str, pick: impl Fn(Entry) -> Result<T, Entry>) -> Result<T> {
         let entry = self.entry(&key)?;
-        pick(entry).ok_or_else(|| Error::key(format!("the entry is of kind {}, not {kind}", entry.kind())).at(key))
+        pick(entry).map_err(|entry| Error::key(format!("the entry is of kind {}, not {kind}", entry.kind())).at(key))
     }
 
     /// Puts an entry at `key`, making the dicts above it where they are missing. An entry that is there
-    /// already is replaced and keeps its place.
+    /// already is replaced and keeps its place. A lazy stack gives each member its piece, a view.
     ///
     /// With a device label, the entry moves to that device. A nested tensordict with fewer batch dims
-    /// takes this one's batch size.
+    /// takes this one's batch size; a single non-tensor value becomes everyone's.
     ///
     /// # Errors
     ///
     /// A [shape](Error::is_shape) error if the entry's leading dims aren't the batch size; a
-    /// [key](Error::is_key) error for the empty key or one that leads through an entry that is no dict.
-    /// The tensordict is then as before.
+    /// [key](Error::is_key) error for the empty key or one that leads through an entry that is no dict;
+    /// a [lock](Error::is_lock) error. The tensordict is then as before.
     pub fn set(&mut self, key: impl Into<NestedKey>, entry: impl Into<Entry>) -> Result<()> {
         let key = key.into();
-        let entry = self.fitted(entry.into()).map_err(|error| error.at(&key))?;
-        self.place(&key, key.names(), entry)
+        let at = |error: Error| if error.nested_key().is_some() { error } else { error.at(&key) };
+        let fitted = self.fit(key.names(), entry.into()).map_err(at)?;
+        self.put(key.names(), fitted);
+        Ok(())
     }
 
-    fn place(&mut self, key: &NestedKey, names: &[String], entry: Entry) -> Result<()> {
-        match names {
-            [] => Err(Error::key("the empty key holds no entry")),
-            [name] => {
-                self.entries.insert(name.clone(), entry);
-                Ok(())
-            }
-            [name, below @ ..] => match self.entries.get_mut(name) {
-                Some(Entry::Dict(dict)) => {
-                    // The nested dict may have more batch dims than this one.
-                    let entry = dict.fitted(entry).map_err(|error| error.at(key))?;
-                    dict.place(key, below, entry)
-                }
-                Some(leaf) => {
-                    Err(Error::key(format!("'{name}' is of kind {}, nothing can be below it", leaf.kind())).at(key))
-                }
-                None => {
-                    let mut dict = TensorDict { device: self.device, ..TensorDict::new(self.batch_size.clone()) };
-                    dict.place(key, below, entry)?;
-                    self.entries.insert(name.clone(), Entry::Dict(dict));
-                    Ok(())
-                }
-            },
+    /// Checks an entry against the place `names`; changes nothing.
+    pub(super) fn fit(&self, names: &[String], entry: Entry) -> Result<Fitted> {
+        self.ensure_unlocked()?;
+        match &self.body {
+            Body::Dense(dense) => dense.fit(names, entry),
+            Body::Lazy(stack) => stack.fit(names, entry),
         }
     }
 
-    /// The entry with this batch size and on this device.
-    fn fitted(&self, entry: Entry) -> Result<Entry> {
-        let entry = match entry {
-            Entry::Dict(dict) if dict.batch_size.len() < self.batch_size.len() => {
-                Entry::Dict(dict.with_batch_size(&self.batch_size)?)
-            }
-            entry => entry,
-        };
-        if let Entry::Tensor(tensor) = &entry
-            && !tensor.defined()
-        {
-            return Err(Error::shape("the tensor is undefined: it has no shape, dtype or device"));
+    /// Puts in what [`fit`](Self::fit) gave.
+    pub(super) fn put(&mut self, names: &[String], fitted: Fitted) {
+        match &mut self.body {
+            Body::Dense(dense) => dense.put(names, fitted),
+            Body::Lazy(stack) => stack.put(names, fitted),
         }
-        let shape = entry.shape();
-        // A ragged dim (-1) is no batch dim, so no size matches it.
-        if !shape.starts_with(&self.batch_size) || self.batch_size.iter().any(|size| *size < 0) {
-            return Err(Error::shape(format!(
-                "batch dimension mismatch: the entry has shape {shape:?}, the batch size is {:?}",
-                self.batch_size
-            )));
+    }
+
+    /// Puts an entry at the root that is known to fit: made for this batch size, on this device.
+    pub(crate) fn insert_trusted(&mut self, name: &str, entry: Entry) {
+        if let Body::Dense(dense) = &mut self.body {
+            debug_assert!(entry.shape().starts_with(&dense.batch_size), "the entry has the batch size");
+            dense.entries.insert(name.to_owned(), entry);
         }
-        match self.device {
-            Some(device) => {
-                ensure_device(device)?;
-                entry.to_device(device)
-            }
-            None => Ok(entry),
+    }
+
+    /// Takes the entry at `key` out; of a lazy stack, out of every member that has it.
+    ///
+    /// # Errors
+    ///
+    /// A [key](Error::is_key) error if there is none; a [lock](Error::is_lock) error; the stacked entry
+    /// can't be made (see [`get`](Self::get)), and then nothing is taken.
+    pub fn remove(&mut self, key: impl Into<NestedKey>) -> Result<Entry> {
+        let key = key.into();
+        self.ensure_path_unlocked(key.names()).map_err(|error| error.at(&key))?;
+        let entry = self.entry(&key)?;
+        self.take(key.names());
+        Ok(entry)
+    }
+
+    pub(super) fn take(&mut self, names: &[String]) -> Option<Entry> {
+        match &mut self.body {
+            Body::Dense(dense) => dense.take(names),
+            Body::Lazy(stack) => stack.take(names),
         }
     }
 
@@ -235,33 +342,28 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error at the first entry that hasn't.
+    /// A [shape](Error::is_shape) error at the first entry that hasn't, and for a lazy stack unless it
+    /// is the batch size that it has.
     pub fn with_batch_size(self, batch_size: &[i64]) -> Result<Self> {
-        let mut resized = TensorDict { device: self.device, ..TensorDict::new(batch_size) };
-        for (name, entry) in self.entries {
-            resized.set(name, entry)?;
-        }
-        Ok(resized)
-    }
-
-    /// Takes the entry at `key` out.
-    ///
-    /// # Errors
-    ///
-    /// A [key](Error::is_key) error if there is none.
-    pub fn remove(&mut self, key: impl Into<NestedKey>) -> Result<Entry> {
-        let key = key.into();
-        self.take(key.names()).ok_or_else(|| self.missing(&key))
-    }
-
-    fn take(&mut self, names: &[String]) -> Option<Entry> {
-        match names {
-            [] => None,
-            [name] => self.entries.shift_remove(name),
-            [name, below @ ..] => match self.entries.get_mut(name)? {
-                Entry::Dict(dict) => dict.take(below),
-                _ => None,
-            },
+        self.ensure_unlocked()?;
+        match self.body {
+            Body::Dense(dense) => {
+                let kept = dense.names.into_iter().take(batch_size.len()).chain(std::iter::repeat(None));
+                let names: Vec<_> = kept.take(batch_size.len()).collect();
+                let mut resized =
+                    Dense { batch_size: batch_size.to_vec(), names, device: dense.device, ..Dense::default() };
+                for (name, entry) in dense.entries {
+                    let names = [name];
+                    let fitted = resized.fit(&names, entry).map_err(|error| error.below(&names[0]))?;
+                    resized.put(&names, fitted);
+                }
+                Ok(TensorDict::dense(resized))
+            }
+            Body::Lazy(stack) if stack.batch_size() == batch_size => Ok(TensorDict::lazy(stack)),
+            Body::Lazy(stack) => Err(Error::shape(format!(
+                "a lazy stack has the batch size {:?} of its members, it can't be set to {batch_size:?}",
+                stack.batch_size()
+            ))),
         }
     }
 
@@ -271,7 +373,7 @@ impl TensorDict {
         fn is_idle(entry: &mut Entry) -> Result<bool> {
             match entry {
                 Entry::Tensor(mask) => Ok(mask.f_all()?.f_int64_value(&[])? != 0),
-                Entry::Dict(masks) => {
+                Entry::Dict(TensorDict { body: Body::Dense(masks), .. }) => {
                     let mut idle = Vec::new();
                     for (name, entry) in &mut masks.entries {
                         if is_idle(entry)? {
@@ -279,54 +381,20 @@ impl TensorDict {
                         }
                     }
                     masks.entries.retain(|name, _| !idle.contains(name));
-                    Ok(masks.is_empty())
+                    Ok(masks.entries.is_empty())
                 }
                 _ => Ok(false),
             }
         }
-        let Some((root, _)) = mask_key.split_first() else {
+        let (Some((root, _)), Body::Dense(dense)) = (mask_key.split_first(), &mut self.body) else {
             return Ok(());
         };
-        if let Some(masks) = self.entries.get_mut(root)
+        if let Some(masks) = dense.entries.get_mut(root)
             && is_idle(masks)?
         {
-            self.entries.shift_remove(root);
+            dense.entries.shift_remove(root);
         }
         Ok(())
-    }
-
-    /// Only these entries, in this order, sharing storage. A nested key keeps that entry alone.
-    ///
-    /// # Errors
-    ///
-    /// A [key](Error::is_key) error at the first that is missing.
-    pub fn select<K: Into<NestedKey>>(&self, keys: impl IntoIterator<Item = K>) -> Result<TensorDict> {
-        let mut selected = TensorDict { device: self.device, ..TensorDict::new(self.batch_size.clone()) };
-        for key in keys {
-            let key = key.into();
-            let entry = self.entry(&key)?.shallow_clone();
-            // Dicts on the way keep their own batch size, which may have more dims than ours.
-            for depth in 1..key.names().len() {
-                let above = NestedKey::from(key.names()[..depth].to_vec());
-                if selected.get(&above).is_none() {
-                    let dict = self.dict(&above)?;
-                    let empty = TensorDict { device: dict.device, ..TensorDict::new(dict.batch_size.clone()) };
-                    selected.set(above, empty)?;
-                }
-            }
-            selected.set(key, entry)?;
-        }
-        Ok(selected)
-    }
-
-    /// All but these entries, sharing storage. Keys that are missing are ignored; a nested dict stays
-    /// even if nothing is left in it.
-    pub fn exclude<K: Into<NestedKey>>(&self, keys: impl IntoIterator<Item = K>) -> TensorDict {
-        let mut rest = self.shallow_clone();
-        for key in keys {
-            rest.take(key.into().names());
-        }
-        rest
     }
 
     /// Part of the batch along its first dim.
@@ -339,19 +407,25 @@ impl TensorDict {
     /// An [index](Error::is_index) error for a row out of bounds, a mask of another length, a step of 0,
     /// or a batch without dims.
     pub fn index(&self, index: impl Into<Index>) -> Result<TensorDict> {
-        let size = self.batch_size.first();
+        let batch_size = self.batch_size();
+        let size = batch_size.first();
         let size = size.ok_or_else(|| Error::index("a tensordict without batch dims can't be indexed"))?;
         self.index_with(&index.into().resolve(*size)?)
     }
 
     pub(super) fn index_with(&self, selection: &Selection) -> Result<TensorDict> {
-        let batch_size: Vec<i64> = selection.size().into_iter().chain(self.batch_size[1..].iter().copied()).collect();
-        let mut indexed = TensorDict { device: self.device, ..TensorDict::new(batch_size) };
-        for (name, entry) in &self.entries {
-            let entry = entry.select(selection).map_err(|error| error.at(name))?;
-            indexed.entries.insert(name.clone(), entry);
+        match &self.body {
+            Body::Dense(dense) => {
+                let batch_size = selection.size().into_iter().chain(dense.batch_size[1..].iter().copied()).collect();
+                let mut indexed = dense.try_map(|_, entry| entry.select(selection).map(Some))?;
+                indexed.batch_size = batch_size;
+                if selection.size().is_none() && !indexed.names.is_empty() {
+                    indexed.names.remove(0);
+                }
+                Ok(TensorDict::dense(indexed))
+            }
+            Body::Lazy(_) => Err(Error::index("not yet")),
         }
-        Ok(indexed)
     }
 
     /// The whole tensordict on `device`, labelled with it. Non-tensor values stay where they are.
@@ -361,18 +435,27 @@ impl TensorDict {
     /// A [device](Error::is_device) error if it is not there; libtorch's own if the move fails.
     pub fn to(&self, device: Device) -> Result<TensorDict> {
         ensure_device(device)?;
-        let mut moved = TensorDict::on_device(self.batch_size.clone(), device);
-        for (name, entry) in &self.entries {
-            moved.entries.insert(name.clone(), entry.to_device(device).map_err(|error| error.at(name))?);
+        match &self.body {
+            Body::Dense(dense) => {
+                let mut moved = dense.try_map(|_, entry| entry.to_device(device).map(Some))?;
+                moved.device = Some(device);
+                Ok(TensorDict::dense(moved))
+            }
+            Body::Lazy(stack) => stack.try_map(|member| member.to(device)).map(TensorDict::lazy),
         }
-        Ok(moved)
     }
 
-    /// Another tensordict with handles on the same storage.
+    /// Another tensordict with handles on the same storage, unlocked.
     #[must_use]
     pub fn shallow_clone(&self) -> TensorDict {
-        let entries = self.entries.iter().map(|(name, entry)| (name.clone(), entry.shallow_clone()));
-        TensorDict { batch_size: self.batch_size.clone(), device: self.device, entries: entries.collect() }
+        match &self.body {
+            Body::Dense(dense) => {
+                let entries = dense.entries.iter().map(|(name, entry)| (name.clone(), entry.shallow_clone()));
+                let entries = entries.collect();
+                TensorDict::dense(Dense { entries, ..dense.emptied() })
+            }
+            Body::Lazy(stack) => TensorDict::lazy(stack.shallow_clone()),
+        }
     }
 }
 

@@ -16,9 +16,10 @@ use crate::tensor::{NonTensorStack, Value};
 ///       | {"kind": "jagged",     "offsets": [n + 1 integers], "values": {"dtype", "shape", "data"}}
 ///       | {"kind": "non_tensor", "data": [one value per element of the batch]}
 ///       | {"kind": "dict",       "batch_size": […], "entries": {…}}
+///       | {"kind": "dict",       "batch_size": […], "stack_dim": d, "members": [{"batch_size", …}, …]}
 /// ```
 ///
-/// Integers, booleans, strings and nulls are JSON's own. Floats are `{"f": "1.5"}` (also `nan`, `inf`,
+/// The last form is that of a lazy stack, at the root too. Integers, booleans, strings and nulls are JSON's own. Floats are `{"f": "1.5"}` (also `nan`, `inf`,
 /// `-inf`), in the shortest form that reads back as the same float64. Other values: `{"bytes": "hex"}`,
 /// `{"decimal": "1.50"}`, `{"time": "ISO 8601"}`, `{"duration_us": n}` (`{"duration_ns": n}` where that
 /// is no whole number), `{"interval": {"months", "days", "ns"}}`, `{"struct": {…}}`, lists as arrays, maps
@@ -34,8 +35,13 @@ pub fn write_json(dict: &TensorDict, writer: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_members(dict: &TensorDict, writer: &mut dyn Write) -> io::Result<()> {
-    write!(writer, "\"batch_size\":{:?},\"entries\":{{", dict.batch_size())?;
-    for (i, (name, entry)) in dict.iter().enumerate() {
+    write!(writer, "\"batch_size\":{:?},", dict.batch_size())?;
+    if let Some(dim) = dict.stack_dim() {
+        write!(writer, "\"stack_dim\":{dim},\"members\":")?;
+        return write_list(dict.members(), writer, write_json);
+    }
+    writer.write_all(b"\"entries\":{")?;
+    for (i, (name, entry)) in dict.items().map_err(io::Error::other)?.iter().enumerate() {
         if i > 0 {
             writer.write_all(b",")?;
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use indexmap::IndexSet;
 use tch::{Device, Kind, Tensor};
 
 use crate::dict::{Entry, TensorDict};
@@ -16,11 +17,16 @@ const SHOWN: i64 = 4;
 const WIDTH: usize = 60;
 
 /// One line per entry: key (nested ones indented), kind, type, shape, device. The alternate form `{:#}`
-/// adds the first few values.
+/// adds the first few values. Of a lazy stack, the entries that all members have, with -1 (`*`) where
+/// they differ, then those of single members.
 impl fmt::Display for TensorDict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = self.device().map_or("none".to_owned(), device_name);
-        write!(f, "TensorDict  batch_size={:?}  device={device}", self.batch_size())?;
+        let name = if self.is_lazy() { "LazyStackedTensorDict" } else { "TensorDict" };
+        write!(f, "{name}  batch_size={:?}  device={device}", self.batch_size())?;
+        if let Some(dim) = self.stack_dim() {
+            write!(f, "  stack_dim={dim}")?;
+        }
         let mut lines = Vec::new();
         describe(self, 1, f.alternate(), &mut lines);
         write_aligned(&lines, f)
@@ -75,26 +81,47 @@ fn describe_schema(schema: &TensorDictSchema, entries: &[EntrySpec], depth: usiz
 
 /// Key, kind, type, shape, device and values of each entry.
 fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[String; 6]>) {
-    for (name, entry) in dict.iter() {
-        let (data_type, device) = match entry {
-            Entry::Tensor(tensor) => (dtype(tensor), device_name(tensor.device())),
-            Entry::Jagged(jagged) => (dtype(jagged.values()), device_name(jagged.device())),
-            Entry::NonTensor(stack) => (stack.data_type().to_string(), String::new()),
-            Entry::Dict(_) => (String::new(), String::new()),
+    let shared: IndexSet<String> = dict.keys().collect();
+    for name in &shared {
+        // Members of a lazy stack needn't stack: the first tells kind and type.
+        let entry = dict.get(name.as_str()).ok().flatten();
+        let first = || dict.members().first().and_then(|member| member.get(name.as_str()).ok().flatten());
+        let Some(shown) = entry.or_else(first) else {
+            continue;
         };
+        let shape = dict.item_shape(name.as_str()).unwrap_or_else(|_| shown.shape());
         // Values are read only where they are shown: on another device that is a transfer each.
-        let preview = match entry {
-            Entry::Tensor(tensor) if values => tensor_values(tensor),
-            Entry::Jagged(jagged) if values => jagged_values(jagged),
-            Entry::NonTensor(stack) if values => non_tensor_values(stack),
-            _ => String::new(),
-        };
-        let key = format!("{}{}", "  ".repeat(depth), quoted(name));
-        lines.push([key, entry.kind().to_owned(), cut(&data_type, 40), shape(&entry.shape()), device, preview]);
-        if let Entry::Dict(dict) = entry {
-            describe(dict, depth + 1, values, lines);
+        lines.push(line(name, &shown, &shape, depth, values && shape == shown.shape()));
+        if let Entry::Dict(below) = &shown {
+            describe(below, depth + 1, values, lines);
         }
     }
+    for (at, member) in dict.members().iter().enumerate() {
+        for name in member.keys().filter(|name| !shared.contains(name)) {
+            if let Ok(Some(entry)) = member.get(name.as_str()) {
+                let mut line = line(&name, &entry, &entry.shape(), depth, values);
+                line[0].push_str(&format!(" (member {at})"));
+                lines.push(line);
+            }
+        }
+    }
+}
+
+fn line(name: &str, entry: &Entry, sizes: &[i64], depth: usize, values: bool) -> [String; 6] {
+    let (data_type, device) = match entry {
+        Entry::Tensor(tensor) => (dtype(tensor), device_name(tensor.device())),
+        Entry::Jagged(jagged) => (dtype(jagged.values()), device_name(jagged.device())),
+        Entry::NonTensor(stack) => (stack.data_type().to_string(), String::new()),
+        Entry::Dict(_) => (String::new(), String::new()),
+    };
+    let preview = match entry {
+        Entry::Tensor(tensor) if values => tensor_values(tensor),
+        Entry::Jagged(jagged) if values => jagged_values(jagged),
+        Entry::NonTensor(stack) if values => non_tensor_values(stack),
+        _ => String::new(),
+    };
+    let key = format!("{}{}", "  ".repeat(depth), quoted(name));
+    [key, entry.kind().to_owned(), cut(&data_type, 40), shape(sizes), device, preview]
 }
 
 /// The name as it is, or quoted where it would not read as one word.

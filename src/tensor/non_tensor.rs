@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt64Array};
-use arrow::compute::take;
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
+use tch::{Device, Kind, Tensor};
 
 use super::Value;
 use crate::error::{Error, Result};
@@ -65,14 +66,108 @@ impl NonTensorStack {
     }
 
     pub(crate) fn row(&self, row: usize) -> NonTensorStack {
-        NonTensorStack { field: Arc::clone(&self.field), values: self.values.slice(row, 1), batch_size: vec![] }
+        self.part(row, 1, vec![])
     }
 
     pub(crate) fn slice(&self, start: usize, stop: usize) -> NonTensorStack {
-        NonTensorStack::with_field(Arc::clone(&self.field), self.values.slice(start, stop - start))
+        self.part(start, stop - start, vec![(stop - start) as i64])
     }
 
     pub(crate) fn select(&self, rows: &UInt64Array) -> Result<NonTensorStack> {
         Ok(NonTensorStack::with_field(Arc::clone(&self.field), take(&self.values, rows, None)?))
     }
+
+    /// `count` values from `start` on, as a batch of that size.
+    fn part(&self, start: usize, count: usize, batch_size: Vec<i64>) -> NonTensorStack {
+        NonTensorStack { field: Arc::clone(&self.field), values: self.values.slice(start, count), batch_size }
+    }
+
+    /// The values at other places: `arrange` gets the places `0..` as `int64` in the shape of the batch and
+    /// gives them as they are to be, in the shape that the batch is to have.
+    pub(crate) fn rearrange(&self, arrange: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<NonTensorStack> {
+        let places = Tensor::f_arange(self.values.len() as i64, (Kind::Int64, Device::Cpu))?
+            .f_view(self.batch_size.as_slice())?;
+        let arranged = arrange(&places)?;
+        let batch_size = arranged.size();
+        let places = Vec::<i64>::try_from(arranged.f_to_device(Device::Cpu)?.f_reshape([-1])?)?;
+        let start = places.first().copied().unwrap_or_default();
+        if places.iter().zip(start..).all(|(place, expected)| *place == expected) {
+            return Ok(self.part(usize::try_from(start).unwrap_or_default(), places.len(), batch_size));
+        }
+        let places: UInt64Array = places.into_iter().map(|place| u64::try_from(place).ok()).collect();
+        let values = take(&self.values, &places, None)?;
+        Ok(NonTensorStack { field: Arc::clone(&self.field), values, batch_size })
+    }
+
+    /// The one value of a batch without dims as everyone's in a batch of this size.
+    pub(crate) fn broadcast(&self, batch_size: &[i64]) -> Result<NonTensorStack> {
+        self.rearrange(|places| Ok(places.f_expand(batch_size, false)?))
+    }
+
+    /// The pieces along a batch dim.
+    pub(crate) fn unbind(&self, dim: usize) -> Result<Vec<NonTensorStack>> {
+        let size = self.batch_size.get(dim).copied().unwrap_or_default();
+        (0..size).map(|at| self.rearrange(|places| Ok(places.f_select(dim as i64, at)?))).collect()
+    }
+
+    /// Values of equal batches along a new dim; at least one.
+    ///
+    /// Types must be equal, but for nulls without a type and strings or bytes of different layouts.
+    pub(crate) fn stack(stacks: &[NonTensorStack], dim: usize) -> Result<NonTensorStack> {
+        let (first, joined) = NonTensorStack::join(stacks)?;
+        if let Some(other) = stacks.iter().find(|stack| stack.batch_size != first.batch_size) {
+            return Err(Error::shape(format!(
+                "Failed to stack non-tensor values: their batch sizes differ, {:?} and {:?}",
+                first.batch_size, other.batch_size
+            ))
+            .remedy("get_list gives them one by one"));
+        }
+        let batch_size = std::iter::once(stacks.len() as i64).chain(first.batch_size.iter().copied()).collect();
+        let stacked = NonTensorStack { field: Arc::clone(&first.field), values: joined, batch_size };
+        if dim == 0 {
+            return Ok(stacked);
+        }
+        stacked.rearrange(|places| Ok(places.f_movedim_int(0, dim as i64)?))
+    }
+
+    /// Values of several batches one after the other along a dim; at least one.
+    pub(crate) fn cat(stacks: &[NonTensorStack], dim: usize) -> Result<NonTensorStack> {
+        let (first, joined) = NonTensorStack::join(stacks)?;
+        let mut before = 0;
+        let mut places = Vec::with_capacity(stacks.len());
+        for stack in stacks {
+            let count = stack.values.len() as i64;
+            let range = Tensor::f_arange_start(before, before + count, (Kind::Int64, Device::Cpu))?;
+            places.push(range.f_view(stack.batch_size.as_slice())?);
+            before += count;
+        }
+        let flat = NonTensorStack { field: Arc::clone(&first.field), values: joined, batch_size: vec![before] };
+        flat.rearrange(|_| Ok(Tensor::f_cat(&places, dim as i64)?))
+    }
+
+    /// All values one after the other, and the stack whose field they have.
+    fn join(stacks: &[NonTensorStack]) -> Result<(&NonTensorStack, ArrayRef)> {
+        let typed = stacks.iter().find(|stack| stack.data_type() != &DataType::Null).or(stacks.first());
+        let typed = typed.ok_or_else(|| Error::shape("there are no values to put together"))?;
+        let arrays = stacks.iter().map(|stack| {
+            if stack.data_type() == typed.data_type() {
+                return Ok(Arc::clone(&stack.values));
+            }
+            match (stack.data_type(), typed.data_type()) {
+                (from, to) if from == &DataType::Null || same_values(from, to) => Ok(cast(&stack.values, to)?),
+                (from, to) => Err(Error::schema(format!("values of type {from} and {to} can't be put together"))
+                    .remedy("get_list gives them one by one")),
+            }
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let joined = concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
+        Ok((typed, joined))
+    }
+}
+
+/// Whether two types hold the same values in different layouts.
+fn same_values(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    matches!((from, to), (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View))
+        || matches!((from, to), (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView))
 }

@@ -99,7 +99,7 @@ fn arguments_are_checked_first() {
     options.set("mask_key", nested).unwrap();
     options.set("nulls", "MASK").unwrap();
     let dict = from_arrow(two_columns(), &options).unwrap();
-    assert!(dict.get(["m", "n", "b"]).is_some());
+    assert!(dict.contains_key(["m", "n", "b"]));
     let empty = Options::default().nulls(Nulls::Mask).mask_key(Vec::<String>::new());
     assert!(from_arrow(two_columns(), &empty).unwrap_err().is_option());
     let absent = Options::default().column("z", |column| column.nulls(Nulls::Fill));
@@ -138,7 +138,13 @@ fn batches_without_columns_keep_their_rows() {
 fn a_device_is_recorded_on_every_dict() {
     fn check(dict: &TensorDict, device: Option<Device>) -> usize {
         assert_eq!(dict.device(), device);
-        1 + dict.iter().filter_map(|(_, entry)| Entry::as_dict(entry)).map(|dict| check(dict, device)).sum::<usize>()
+        1 + dict
+            .items()
+            .unwrap()
+            .iter()
+            .filter_map(|(_, entry)| Entry::as_dict(entry))
+            .map(|dict| check(dict, device))
+            .sum::<usize>()
     }
     let batch = || {
         let field = structs(vec![("x", arc(Int64Array::from(vec![Some(1), None])))], None);

@@ -65,17 +65,17 @@ fn unique_numbers_are_viewed() {
         let array = Int64Array::from(vec![1, 2, 3]);
         let at = address::<Int64Type>(&array);
         let (dict, done) = receipt(column(Arc::new(array)), &Options::default().copy(policy), "c");
-        assert_eq!(address_of(dict.tensor("c").unwrap()), at);
+        assert_eq!(address_of(&dict.tensor("c").unwrap()), at);
         assert_eq!(done, viewed("c", 24));
     }
     let (dict, done) = receipt(column(Arc::new(array)), &Options::default().copy(CopyPolicy::Always), "c");
-    assert_ne!(address_of(dict.tensor("c").unwrap()), at);
+    assert_ne!(address_of(&dict.tensor("c").unwrap()), at);
     assert_eq!(done, copied("c", 24, CopyReason::Asked));
 
     let array = UInt64Array::from(vec![1, 2, 3]);
     let at = address::<UInt64Type>(&array);
     let dict = from_arrow(column(Arc::new(array)), &Options::default()).unwrap();
-    assert_eq!(address_of(dict.tensor("c").unwrap()), at);
+    assert_eq!(address_of(&dict.tensor("c").unwrap()), at);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn unique_fixed_size_rows_and_struct_fields_are_viewed() {
     let pairs = FixedSizeListArray::new(item(DataType::Int32), 2, Arc::new(numbers), None);
     let triples = FixedSizeListArray::new(item(pairs.data_type().clone()), 3, Arc::new(pairs), None);
     let dict = from_arrow(column(Arc::new(triples)), &Options::default()).unwrap();
-    assert_eq!(address_of(dict.tensor("c").unwrap()), at);
+    assert_eq!(address_of(&dict.tensor("c").unwrap()), at);
 
     let numbers = Int32Array::from_iter_values(0..12);
     let at = address::<Int32Type>(&numbers);
@@ -118,7 +118,7 @@ fn unique_fixed_size_rows_and_struct_fields_are_viewed() {
     let field = tensor_field("c", &tensors, r#"{"shape": [2, 3], "permutation": [1, 0]}"#);
     let (dict, done) = receipt(column_of(field, tensors), &Options::default(), "c");
     let permuted = dict.tensor("c").unwrap();
-    assert_eq!((address_of(permuted), permuted.stride()), (at, vec![6, 1, 3]));
+    assert_eq!((address_of(&permuted), permuted.stride()), (at, vec![6, 1, 3]));
     assert_eq!(done, viewed("c", 48));
 
     let numbers = Float32Array::from(vec![1.0, 2.0]);
@@ -126,7 +126,7 @@ fn unique_fixed_size_rows_and_struct_fields_are_viewed() {
     let fields = Fields::from(vec![Field::new("x", DataType::Float32, true)]);
     let array = StructArray::new(fields, vec![Arc::new(numbers)], Some(NullBuffer::new_valid(2)));
     let (dict, done) = receipt(column(Arc::new(array)), &Options::default(), ["c", "x"]);
-    assert_eq!(address_of(dict.tensor(["c", "x"]).unwrap()), at);
+    assert_eq!(address_of(&dict.tensor(["c", "x"]).unwrap()), at);
     assert_eq!(done, viewed(["c", "x"], 8));
 }
 
@@ -139,7 +139,7 @@ fn nulls_of_unique_buffers_are_filled_in_place() {
         let options = Options::default().nulls(Nulls::Mask).copy(policy);
         let (dict, done) = receipt(column(Arc::new(array)), &options, "c");
         assert_eq!(show(&dict), "{c: int64[3](1, 0, 3), _mask: {c: bool[3](T, F, T)}}");
-        assert_eq!(address_of(dict.tensor("c").unwrap()), at);
+        assert_eq!(address_of(&dict.tensor("c").unwrap()), at);
         assert_eq!(done, ColumnReceipt { filled: 1, ..viewed("c", 24) });
     }
 
@@ -211,7 +211,7 @@ fn one_array_in_two_columns_is_not_aliased() {
     for part in [dict.jagged("a").unwrap().values(), dict.jagged("a").unwrap().offsets()] {
         let _ = part.shallow_clone().f_add_scalar_(7).unwrap();
     }
-    assert_eq!(crate::show::show_jagged(dict.jagged("b").unwrap()), "jag(int64[2](1, 0); 0, 1, 2)");
+    assert_eq!(crate::show::show_jagged(&dict.jagged("b").unwrap()), "jag(int64[2](1, 0); 0, 1, 2)");
 }
 
 #[test]

@@ -305,7 +305,9 @@ fn read(entry: &Entry, row: usize) -> Cell {
         Entry::Tensor(tensor) => tensor_cell(&tensor.get(row as i64)),
         Entry::Jagged(jagged) => tensor_cell(&jagged.row(row as i64).unwrap()),
         Entry::NonTensor(values) => value_cell(values.value(row).unwrap()),
-        Entry::Dict(dict) => Cell::Dict(dict.iter().map(|(name, entry)| (name.to_owned(), read(entry, row))).collect()),
+        Entry::Dict(dict) => {
+            Cell::Dict(dict.items().unwrap().iter().map(|(name, entry)| (name.clone(), read(entry, row))).collect())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -315,7 +317,7 @@ fn mask(dict: &TensorDict, key: &NestedKey) -> Vec<bool> {
 }
 
 fn count_masks(dict: &TensorDict) -> usize {
-    dict.dict("_mask").map_or(0, |masks| masks.leaves().len())
+    dict.dict("_mask").map_or(0, |masks| masks.leaf_keys().len())
 }
 
 proptest! {
@@ -341,8 +343,8 @@ proptest! {
         let rows: usize = chunks.iter().map(RecordBatch::num_rows).sum();
         prop_assert_eq!(dict.batch_size(), [rows as i64]);
         for (name, at) in [("a", 0), ("b", 1)] {
-            let entry = dict.get(name).unwrap();
-            let got: Vec<Cell> = (0..rows).map(|row| read(entry, row)).collect();
+            let entry = dict.entry(name).unwrap();
+            let got: Vec<Cell> = (0..rows).map(|row| read(&entry, row)).collect();
             let columns = chunks.iter().map(|chunk| chunk.column(at));
             let due: Vec<Cell> = columns
                 .flat_map(|column| (0..column.len()).map(|row| expected(cell(column, row), column.data_type())))

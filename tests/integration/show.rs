@@ -8,7 +8,8 @@ use tensorquery::{DType, Entry, JaggedTensor, NonTensorStack, TensorDict};
 
 /// `{x: int64[2](1, 2), l: jag(float32[1](0.5); 0, 1, 1), s: nts("a", null), d: {…}}`
 pub(crate) fn show(dict: &TensorDict) -> String {
-    let entries: Vec<_> = dict.iter().map(|(name, entry)| format!("{name}: {}", show_entry(entry))).collect();
+    let entries: Vec<_> =
+        dict.items().unwrap().iter().map(|(name, entry)| format!("{name}: {}", show_entry(entry))).collect();
     format!("{{{}}}", entries.join(", "))
 }
 

@@ -67,7 +67,7 @@ impl Wrap {
             }
         }
         for (field, spec) in fields.into_iter().zip(entries) {
-            dict.set(spec.field.name(), self.entry(field, spec)?)?;
+            dict.insert_trusted(spec.field.name(), self.entry(field, spec)?);
         }
         Ok(dict)
     }

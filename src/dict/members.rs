@@ -1,0 +1,179 @@
+//! The members of a lazy stack.
+
+use super::TensorDict;
+use super::lazy::LazyStack;
+use super::tensordict::Body;
+use crate::error::{Error, Result};
+
+impl TensorDict {
+    /// Whether this is a lazy stack.
+    pub fn is_lazy(&self) -> bool {
+        matches!(self.body, Body::Lazy(_))
+    }
+
+    /// The batch dim along which a lazy stack is stacked.
+    pub fn stack_dim(&self) -> Option<usize> {
+        self.as_stack().ok().map(|stack| stack.stack_dim)
+    }
+
+    /// The name of the dim along which a lazy stack is stacked, if it has one.
+    pub fn stack_dim_name(&self) -> Option<&str> {
+        self.as_stack().ok()?.stack_dim_name.as_deref()
+    }
+
+    /// The members of a lazy stack, in order; none of a dense tensordict.
+    pub fn members(&self) -> &[TensorDict] {
+        self.as_stack().map_or(&[], |stack| &stack.members)
+    }
+
+    /// The members of a lazy stack, in order; a dense tensordict comes back as the error.
+    ///
+    /// # Errors
+    ///
+    /// The tensordict itself, if it is dense.
+    pub fn into_members(self) -> Result<Vec<TensorDict>, TensorDict> {
+        match self.body {
+            Body::Lazy(stack) => Ok(stack.members),
+            Body::Dense(_) => Err(self),
+        }
+    }
+
+    pub(super) fn as_stack(&self) -> Result<&LazyStack> {
+        match &self.body {
+            Body::Lazy(stack) => Ok(stack),
+            Body::Dense(_) => Err(dense()),
+        }
+    }
+
+    fn as_stack_mut(&mut self) -> Result<&mut LazyStack> {
+        self.ensure_unlocked()?;
+        match &mut self.body {
+            Body::Lazy(stack) => Ok(stack),
+            Body::Dense(_) => Err(dense()),
+        }
+    }
+
+    /// Puts a tensordict at the end of a lazy stack.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn append(&mut self, member: TensorDict) -> Result<()> {
+        self.extend([member])
+    }
+
+    /// Puts a tensordict into a lazy stack before the member at `index`, as Python's lists do: negative
+    /// ones count from the end, those out of bounds are cut to them. A stack without members takes over
+    /// the batch size and device of its first.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the batch size isn't the members' (any size will do where
+    /// theirs is -1); a [device](Error::is_device) error; a [lock](Error::is_lock) error; a
+    /// [key](Error::is_key) error for a dense tensordict. The stack is then as before.
+    pub fn insert(&mut self, index: i64, member: TensorDict) -> Result<()> {
+        let stack = self.as_stack_mut()?;
+        stack.admit(std::slice::from_ref(&member))?;
+        let count = stack.members.len() as i64;
+        let at = if index < 0 { index.saturating_add(count) } else { index }.clamp(0, count);
+        stack.adopt(at as usize, vec![member]);
+        Ok(())
+    }
+
+    /// Puts tensordicts at the end of a lazy stack, all or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert), for any of them.
+    pub fn extend(&mut self, members: impl IntoIterator<Item = TensorDict>) -> Result<()> {
+        let stack = self.as_stack_mut()?;
+        let members: Vec<_> = members.into_iter().collect();
+        stack.admit(&members)?;
+        stack.adopt(stack.members.len(), members);
+        Ok(())
+    }
+
+    /// Changes one member of a lazy stack: `edit` works on another handle on it, which takes the member's
+    /// place if all went well. Negative positions count from the end.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let mut stack = TensorDict::lazy_stack([TensorDict::new([]), TensorDict::new([])], 0)?;
+    /// stack.edit_member(1, |member| member.set("b", Tensor::from_slice(&[1.0f32, 1.0])))?;
+    /// assert_eq!(stack.members()[1].tensor("b")?.size(), [2]);
+    /// assert!(stack.get("b")?.is_none(), "member 0 lacks it");
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `edit` gives; an [index](Error::is_index) error outside the stack; what
+    /// [`insert`](Self::insert) says of the changed member. The stack is then as before.
+    pub fn edit_member<T>(&mut self, index: i64, edit: impl FnOnce(&mut TensorDict) -> Result<T>) -> Result<T> {
+        let stack = self.as_stack_mut()?;
+        let count = stack.members.len() as i64;
+        let at = if index < 0 { index.saturating_add(count) } else { index };
+        let member = usize::try_from(at).ok().and_then(|at| stack.members.get(at));
+        let Some(member) = member else {
+            return Err(Error::index(format!("member {index} is out of bounds for a stack of {count}")));
+        };
+        let mut edited = member.shallow_clone();
+        let given = edit(&mut edited)?;
+        if edited.batch_size() != member.batch_size() || edited.device() != member.device() {
+            stack.admit(std::slice::from_ref(&edited))?;
+        }
+        stack.members[at as usize] = edited;
+        Ok(given)
+    }
+}
+
+impl LazyStack {
+    /// Fails unless all of these could be members.
+    fn admit(&self, newcomers: &[TensorDict]) -> Result<()> {
+        let first = match (self.members.first(), newcomers.first()) {
+            (Some(first), _) => first,
+            (None, Some(first)) if first.batch_dims() == self.blank.batch_dims() || self.stack_dim == 0 => first,
+            (None, Some(first)) => {
+                return Err(Error::shape(format!(
+                    "Batch sizes in tensordicts differs: the stack is for {} batch dims, the new member has {:?}",
+                    self.blank.batch_dims(),
+                    first.batch_size()
+                )));
+            }
+            (None, None) => return Ok(()),
+        };
+        let sizes = if self.members.is_empty() { first.batch_size() } else { self.member_batch_size() };
+        for newcomer in newcomers {
+            if newcomer.device() != first.device() {
+                return Err(Error::device(format!(
+                    "Devices differ: the stack has {:?}, the new member {:?}",
+                    first.device(),
+                    newcomer.device()
+                ))
+                .remedy("move it with to(device) first"));
+            }
+            let theirs = newcomer.batch_size();
+            let fits =
+                theirs.len() == sizes.len() && sizes.iter().zip(&theirs).all(|(size, s)| *size == -1 || size == s);
+            if !fits {
+                return Err(Error::shape(format!(
+                    "Batch sizes in tensordicts differs: the members have {sizes:?}, the new one has {theirs:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, at: usize, members: Vec<TensorDict>) {
+        if let (true, Some(first)) = (self.members.is_empty(), members.first()) {
+            self.blank = Box::new(first.blank());
+        }
+        self.members.splice(at..at, members);
+    }
+}
+
+fn dense() -> Error {
+    Error::key("a dense tensordict has no members").remedy("make a stack with TensorDict::lazy_stack")
+}
