@@ -59,7 +59,7 @@ async fn little_memory_is_an_error_and_all_is_given_back() {
     assert!(error.to_string().contains("tensordict result"), "{error}");
     assert_eq!(pool.reserved(), 0);
     let dict = ctx.sql("SELECT id FROM rows").await.unwrap().to_tensordict(&masked()).await.unwrap();
-    assert_eq!((dict.batch_size(), pool.reserved()), ([1000].as_slice(), 0));
+    assert_eq!((dict.batch_size(), pool.reserved()), (vec![1000], 0));
     // A stream needs no more than its batches.
     let frame = ctx.sql("SELECT * FROM rows").await.unwrap();
     let mut stream = frame.tensordict_stream(&masked()).await.unwrap().with_batch_size(7);
