@@ -1,6 +1,8 @@
 //! What a key holds.
 
-use arrow::array::UInt64Array;
+use std::sync::Arc;
+
+use arrow::array::{StringArray, UInt64Array};
 use tch::{Device, Tensor};
 
 use super::TensorDict;
@@ -116,8 +118,7 @@ impl Entry {
             Entry::Tensor(tensor) => select_tensor(tensor, selection).map(Entry::Tensor),
             Entry::Jagged(jagged) => match selection {
                 Selection::Row(row) => jagged.row(*row).map(Entry::Tensor),
-                Selection::Slice { start, stop, step: 1 } => jagged.slice(*start, *stop).map(Entry::Jagged),
-                _ => jagged.select(&Tensor::f_from_slice(&selection.rows())?).map(Entry::Jagged),
+                _ => jagged.index_with(selection).map(Entry::Jagged),
             },
             Entry::NonTensor(values) => match selection {
                 Selection::Row(row) => Ok(values.row(position(*row)?).into()),
@@ -164,6 +165,13 @@ impl From<JaggedTensor> for Entry {
 impl From<NonTensorStack> for Entry {
     fn from(values: NonTensorStack) -> Self {
         Entry::NonTensor(values)
+    }
+}
+
+/// One value for the whole batch.
+impl From<&str> for Entry {
+    fn from(text: &str) -> Self {
+        Entry::NonTensor(NonTensorStack::new(Arc::new(StringArray::from(vec![text]))).row(0))
     }
 }
 

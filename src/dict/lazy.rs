@@ -3,8 +3,8 @@
 use tch::Device;
 
 use super::stack::stack_entries;
-use super::tensordict::Fitted;
-use super::{Entry, TensorDict};
+use super::tensordict::{Body, Fitted};
+use super::{Entry, LazyStackBuilder, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
 
@@ -191,8 +191,8 @@ impl TensorDict {
     /// No entries; the same batch size, names and device.
     pub(super) fn blank(&self) -> TensorDict {
         match &self.body {
-            super::tensordict::Body::Dense(dense) => TensorDict::dense(dense.emptied()),
-            super::tensordict::Body::Lazy(stack) => {
+            Body::Dense(dense) => TensorDict::dense(dense.emptied()),
+            Body::Lazy(stack) => {
                 TensorDict::lazy(stack.with_members(stack.members.iter().map(TensorDict::blank).collect()))
             }
         }
@@ -229,109 +229,6 @@ impl TensorDict {
                 .remedy("use LazyStackBuilder with a batch size"));
         }
         LazyStackBuilder::new(members).stack_dim(dim).build()
-    }
-}
-
-/// What a lazy stack is built of.
-///
-/// ```
-/// use tensorquery::LazyStackBuilder;
-///
-/// let empty = LazyStackBuilder::new([]).batch_size([3, 4]).stack_dim(1).stack_dim_name("time").build()?;
-/// assert_eq!(empty.batch_size(), [3, 0, 4]);
-/// # Ok::<_, tensorquery::Error>(())
-/// ```
-#[derive(Debug, Default)]
-#[must_use]
-pub struct LazyStackBuilder {
-    members: Vec<TensorDict>,
-    stack_dim: i64,
-    stack_dim_name: Option<String>,
-    strict_shape: bool,
-    batch_size: Option<Vec<i64>>,
-    device: Option<Device>,
-}
-
-impl LazyStackBuilder {
-    /// A stack of these members along dim 0.
-    pub fn new(members: impl IntoIterator<Item = TensorDict>) -> Self {
-        LazyStackBuilder { members: members.into_iter().collect(), ..LazyStackBuilder::default() }
-    }
-
-    /// The place of the new dim among the batch dims; negative ones count from the end.
-    pub fn stack_dim(mut self, dim: i64) -> Self {
-        self.stack_dim = dim;
-        self
-    }
-
-    /// The name of the new dim.
-    pub fn stack_dim_name(mut self, name: impl Into<String>) -> Self {
-        self.stack_dim_name = Some(name.into());
-        self
-    }
-
-    /// Whether members must have one batch size; if not, it is -1 where they differ.
-    pub fn strict_shape(mut self, strict: bool) -> Self {
-        self.strict_shape = strict;
-        self
-    }
-
-    /// Of a stack without members: their batch size. With members: the batch size that the stack must
-    /// have, -1 where members differ.
-    pub fn batch_size(mut self, batch_size: impl Into<Vec<i64>>) -> Self {
-        self.batch_size = Some(batch_size.into());
-        self
-    }
-
-    /// The device label of a stack without members. With members, theirs counts.
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = Some(device);
-        self
-    }
-
-    /// The stack.
-    ///
-    /// # Errors
-    ///
-    /// A [shape](Error::is_shape) error if the members differ in their number of batch dims, with
-    /// `strict_shape` in their batch sizes, or don't give the batch size asked for; a
-    /// [device](Error::is_device) error if they differ in device; an [index](Error::is_index) error for a
-    /// stack dim out of range; a [key](Error::is_key) error for a name that one of their dims has.
-    pub fn build(self) -> Result<TensorDict> {
-        LazyStack::check(&self.members, self.strict_shape)?;
-        let blank = match self.members.first() {
-            Some(member) => member.blank(),
-            None => {
-                let sizes = self.batch_size.clone().unwrap_or_default();
-                if let Some(size) = sizes.iter().find(|size| **size < -1) {
-                    return Err(Error::shape(format!("a batch size can't be {size}")));
-                }
-                match self.device {
-                    Some(device) => TensorDict::on_device(sizes, device),
-                    None => TensorDict::new(sizes),
-                }
-            }
-        };
-        let stack_dim = new_dim(self.stack_dim, blank.batch_dims())?;
-        if let Some(name) = &self.stack_dim_name
-            && blank.names().iter().flatten().any(|theirs| theirs == name)
-        {
-            return Err(Error::key(format!(
-                "the stack dim can't be named '{name}': a dim of the members has that name"
-            )));
-        }
-        let empty = self.members.is_empty();
-        let stack =
-            LazyStack { members: self.members, stack_dim, stack_dim_name: self.stack_dim_name, blank: Box::new(blank) };
-        if let Some(asked) = self.batch_size.filter(|_| !empty)
-            && asked != stack.batch_size()
-        {
-            return Err(Error::shape(format!(
-                "the members give the batch size {:?}, not {asked:?}",
-                stack.batch_size()
-            )));
-        }
-        Ok(TensorDict::lazy(stack))
     }
 }
 

@@ -1,18 +1,25 @@
 //! Containers of leaf values.
 
+mod builder;
 mod dense;
+mod densify;
 mod entry;
 mod keys;
 mod lazy;
 mod lock;
 mod members;
 mod names;
+mod nested;
+mod pad_sequence;
 mod read;
 mod split;
 mod stack;
 mod tensordict;
 
+pub use builder::LazyStackBuilder;
+pub use densify::Ragged;
 pub use entry::Entry;
-pub use lazy::LazyStackBuilder;
+pub use nested::Nested;
+pub use pad_sequence::PadSequence;
 pub use tensordict::TensorDict;
 pub(crate) use tensordict::ensure_device;

@@ -1,11 +1,160 @@
 //! Reading the entries of members that differ.
 
+use tch::{Kind, Tensor};
+
 use super::tensordict::Body;
-use super::{Entry, TensorDict};
-use crate::error::Result;
+use super::{Entry, Nested, TensorDict};
+use crate::error::{Error, Result};
 use crate::key::NestedKey;
+use crate::tensor::{JaggedTensor, PaddingSide};
 
 impl TensorDict {
+    /// The members' entries at `key` as they are, in a list nested as the lazy stack is; of a dense
+    /// tensordict, the entry. `None` if some member lacks the key.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let mut members = [TensorDict::new([]), TensorDict::new([])];
+    /// members[0].set("a", Tensor::from_slice(&[0.0f32; 3]))?;
+    /// members[1].set("a", Tensor::from_slice(&[0.0f32; 4]))?;
+    /// let stack = TensorDict::lazy_stack(members, 0)?;
+    /// let list = stack.get_list("a")?.unwrap().into_flat();
+    /// assert_eq!(list.iter().map(|entry| entry.shape()).collect::<Vec<_>>(), [[3], [4]]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// None today but for lazy stacks inside a member that can't be stacked.
+    pub fn get_list(&self, key: impl Into<NestedKey>) -> Result<Option<Nested<Entry>>> {
+        let key = key.into();
+        if !self.has(key.names()) {
+            return Ok(None);
+        }
+        self.list_at(key.names()).map(Some).map_err(|error| error.at(key))
+    }
+
+    fn list_at(&self, names: &[String]) -> Result<Nested<Entry>> {
+        match &self.body {
+            Body::Lazy(stack) => {
+                let items = stack.members.iter().map(|member| member.list_at(names));
+                items.collect::<Result<_>>().map(Nested::List)
+            }
+            Body::Dense(dense) => match names {
+                [name, below @ ..] if !below.is_empty() => match dense.entries.get(name) {
+                    Some(Entry::Dict(dict)) => dict.list_at(below),
+                    _ => Err(Error::key("there is no such entry")),
+                },
+                _ => self.find(names)?.map(Nested::Value).ok_or_else(|| Error::key("there is no such entry")),
+            },
+        }
+    }
+
+    /// The members' tensors at `key` as one, `[members, …]`: each dim is as long as the longest member's,
+    /// and `value`, cast to the dtype, fills the rest on `side`. Members come first, whatever the stack
+    /// dim; of stacks of stacks, the outer first. dtypes are promoted. `None` if some member lacks the key.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::{PaddingSide, TensorDict};
+    ///
+    /// let mut members = [TensorDict::new([]), TensorDict::new([])];
+    /// members[0].set("a", Tensor::from_slice(&[1i64, 2, 3]))?;
+    /// members[1].set("a", Tensor::from_slice(&[4i64]))?;
+    /// let stack = TensorDict::lazy_stack(members, 0)?;
+    /// let padded = stack.get_padded("a", PaddingSide::Left, -1)?.unwrap();
+    /// assert_eq!(Vec::<Vec<i64>>::try_from(padded)?, [[1, 2, 3], [-1, -1, 4]]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the tensors differ in their number of dims or have none; a
+    /// [key](Error::is_key) error if an entry is no dense tensor.
+    pub fn get_padded(
+        &self,
+        key: impl Into<NestedKey>,
+        side: PaddingSide,
+        value: impl Into<f64>,
+    ) -> Result<Option<Tensor>> {
+        let key = key.into();
+        if !self.has(key.names()) {
+            return Ok(None);
+        }
+        self.padded_at(key.names(), side, value.into()).map(Some).map_err(|error| error.at(key))
+    }
+
+    fn padded_at(&self, names: &[String], side: PaddingSide, value: f64) -> Result<Tensor> {
+        match (&self.body, names) {
+            (Body::Lazy(stack), _) => {
+                let tensors = stack.members.iter().map(|member| member.padded_at(names, side, value));
+                pad_tensors(&tensors.collect::<Result<Vec<_>>>()?, side, value)
+            }
+            (Body::Dense(dense), [name, below @ ..]) => match dense.entries.get(name) {
+                Some(Entry::Dict(dict)) if !below.is_empty() => dict.padded_at(below, side, value),
+                Some(Entry::Tensor(tensor)) if below.is_empty() => Ok(tensor.shallow_clone()),
+                Some(entry) => {
+                    Err(Error::key(format!("the entry is of kind {}, only tensors are padded", entry.kind()))
+                        .remedy("get_list gives the members' entries one by one"))
+                }
+                None => Err(Error::key("there is no such entry")),
+            },
+            (Body::Dense(_), []) => Err(Error::key("the empty key holds no entry")),
+        }
+    }
+
+    /// The members' tensors at `key` as the rows of a jagged tensor `[members, *, …]`, whatever the stack
+    /// dim. dtypes are promoted. `None` if some member lacks the key.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the tensors have no dims or differ in another dim than their
+    /// first, and for a stack of stacks, whose tensors are ragged twice; a [key](Error::is_key) error if an
+    /// entry is no dense tensor.
+    pub fn get_jagged(&self, key: impl Into<NestedKey>) -> Result<Option<JaggedTensor>> {
+        let key = key.into();
+        if !self.has(key.names()) {
+            return Ok(None);
+        }
+        self.jagged_at(&key, None).map(Some).map_err(|error| error.at(key))
+    }
+
+    /// As [`get_jagged`](Self::get_jagged), with `default` in place of the members that lack the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_jagged`](Self::get_jagged), and a [key](Error::is_key) error for a dense tensordict that
+    /// lacks the key.
+    pub fn get_jagged_or(&self, key: impl Into<NestedKey>, default: &Tensor) -> Result<JaggedTensor> {
+        let key = key.into();
+        self.jagged_at(&key, Some(default)).map_err(|error| error.at(key))
+    }
+
+    fn jagged_at(&self, key: &NestedKey, default: Option<&Tensor>) -> Result<JaggedTensor> {
+        let Body::Lazy(stack) = &self.body else {
+            return match self.find(key.names())? {
+                Some(Entry::Jagged(jagged)) => Ok(jagged),
+                Some(Entry::Tensor(tensor)) => JaggedTensor::from_rows(&rows(&tensor)?),
+                Some(entry) => Err(not_a_tensor(&entry)),
+                None => Err(self.missing(key)),
+            };
+        };
+        let tensors = stack.members.iter().map(|member| match (member.find(key.names())?, default) {
+            (Some(Entry::Tensor(_)), _) if member.is_lazy() => {
+                Err(Error::shape("a stack of stacks is ragged twice, a jagged tensor once")
+                    .remedy("reshape the stack to one dim, or use get_padded"))
+            }
+            (Some(Entry::Tensor(tensor)), _) => Ok(tensor),
+            (Some(entry), _) => Err(not_a_tensor(&entry)),
+            (None, Some(default)) => Ok(default.shallow_clone()),
+            (None, None) => Err(Error::key("a member has no such entry")),
+        });
+        JaggedTensor::from_rows(&tensors.collect::<Result<Vec<_>>>()?)
+            .map_err(|error| error.remedy("get_padded pads every dim, get_list gives the tensors one by one"))
+    }
+
     /// The shape of an entry without stacking anything: -1 where the members of a lazy stack differ, and
     /// `[-1]` where they differ in their number of dims.
     ///
@@ -55,4 +204,62 @@ impl TensorDict {
             }
         }
     }
+}
+
+fn not_a_tensor(entry: &Entry) -> Error {
+    Error::key(format!("the entry is of kind {}, only tensors become rows of a jagged tensor", entry.kind()))
+        .remedy("get_list gives the members' entries one by one")
+}
+
+fn rows(tensor: &Tensor) -> Result<Vec<Tensor>> {
+    if tensor.dim() == 0 {
+        return Err(Error::shape("the tensor has no dims, so it has no rows"));
+    }
+    Ok(tensor.f_unbind(0)?)
+}
+
+/// Tensors of as many dims stacked along a new first dim, each dim as long as the longest.
+pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: f64) -> Result<Tensor> {
+    let sizes: Vec<Vec<i64>> = tensors.iter().map(Tensor::size).collect();
+    let Some((first, rest)) = sizes.split_first() else {
+        return Err(Error::shape("there are no tensors to pad"));
+    };
+    if let Some(other) = rest.iter().find(|size| size.len() != first.len()) {
+        return Err(Error::shape(format!(
+            "tensors of different numbers of dims can't be padded to one shape: {first:?} and {other:?}"
+        )));
+    }
+    if first.is_empty() {
+        return Err(Error::shape("tensors without dims can't be padded").remedy("get stacks them"));
+    }
+    let longest: Vec<i64> =
+        (0..first.len()).map(|dim| sizes.iter().map(|size| size[dim]).max().unwrap_or_default()).collect();
+    let shape: Vec<i64> = std::iter::once(tensors.len() as i64).chain(longest.iter().copied()).collect();
+    let padded = Tensor::f_full(&shape, value, (promoted(tensors)?, tensors[0].device()))?;
+    for ((tensor, size), place) in tensors.iter().zip(&sizes).zip(0..) {
+        let mut target = padded.f_select(0, place)?;
+        for (dim, (size, longest)) in size.iter().zip(&longest).enumerate() {
+            let start = if side == PaddingSide::Left { longest - size } else { 0 };
+            target = target.f_narrow(dim as i64, start, *size)?;
+        }
+        target.f_copy_(tensor)?;
+    }
+    Ok(padded)
+}
+
+/// The dtype that holds all of theirs.
+pub(super) fn promoted(tensors: &[Tensor]) -> Result<Kind> {
+    let Some((first, rest)) = tensors.split_first() else {
+        return Ok(Kind::Float);
+    };
+    let mut kind = first.f_kind()?;
+    for tensor in rest {
+        let theirs = tensor.f_kind()?;
+        if theirs != kind {
+            let empties = [kind, theirs].map(|kind| Tensor::f_empty([0], (kind, tch::Device::Cpu)));
+            let [ours, theirs] = empties;
+            kind = Tensor::f_cat(&[ours?, theirs?], 0)?.f_kind()?;
+        }
+    }
+    Ok(kind)
 }
