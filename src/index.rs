@@ -1,6 +1,9 @@
 //! Which part of a dim.
 
-use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
+use std::fmt;
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use tch::{Kind, Tensor};
 
 use crate::error::{Error, Result};
 
@@ -8,6 +11,20 @@ use crate::error::{Error, Result};
 ///
 /// Rows and bounds may be negative and then count from the end. Bounds beyond the batch are cut to it,
 /// as Python does; rows beyond it are errors.
+///
+/// Most are written as what they are, a number, a range, a list of either kind:
+///
+/// ```
+/// use tch::Tensor;
+/// use tensorquery::Index;
+///
+/// assert_eq!(Index::from(2..), Index::Slice { start: Some(2), stop: None, step: 1 });
+/// assert_eq!(Index::from(..=-1), Index::Slice { start: None, stop: None, step: 1 });
+/// assert_eq!(Index::from([true, false]), Index::Mask(vec![true, false]));
+/// let shuffled = Tensor::from_slice(&[2i32, 0, 1]);
+/// assert_eq!(Index::from_tensor(&shuffled)?, Index::Rows(vec![2, 0, 1]));
+/// # Ok::<_, tensorquery::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Index {
@@ -28,6 +45,47 @@ pub enum Index {
     Mask(Vec<bool>),
 }
 
+/// What an index counts in: for the words of an error.
+#[derive(Clone, Copy)]
+pub(crate) enum Extent {
+    Batch(i64),
+    Rows(i64),
+    Columns(i64),
+}
+
+impl Extent {
+    fn size(self) -> i64 {
+        match self {
+            Extent::Batch(size) | Extent::Rows(size) | Extent::Columns(size) => size,
+        }
+    }
+
+    /// The place that `at` names, which may be negative.
+    pub(crate) fn at(self, at: i64) -> Result<i64> {
+        let place = if at < 0 { at.checked_add(self.size()) } else { Some(at) };
+        place
+            .filter(|place| (0..self.size()).contains(place))
+            .ok_or_else(|| Error::index(format!("{} {at} is out of bounds for {self}", self.one())))
+    }
+
+    fn one(self) -> &'static str {
+        match self {
+            Extent::Batch(_) | Extent::Rows(_) => "row",
+            Extent::Columns(_) => "column",
+        }
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Batch(size) => write!(f, "a batch of {size}"),
+            Extent::Rows(1) | Extent::Columns(1) => write!(f, "1 {}", self.one()),
+            Extent::Rows(size) | Extent::Columns(size) => write!(f, "{size} {}s", self.one()),
+        }
+    }
+}
+
 /// An index checked against the size of a batch.
 #[derive(Debug)]
 pub(crate) enum Selection {
@@ -46,7 +104,7 @@ impl Selection {
     pub(crate) fn rows(&self) -> Vec<i64> {
         match self {
             Selection::Row(row) => vec![*row],
-            Selection::Slice { start, stop, step } => walk(*start, *stop, *step),
+            Selection::Slice { start, stop, step } => walk(*start, *stop, *step).collect(),
             Selection::Rows(rows) => rows.clone(),
         }
     }
@@ -55,30 +113,55 @@ impl Selection {
     pub(crate) fn size(&self) -> Option<i64> {
         match self {
             Selection::Row(_) => None,
-            Selection::Slice { start, stop, step } => Some((stop - start + step - 1) / step),
+            Selection::Slice { start, stop, step } => {
+                Some(if start < stop { (stop - start - 1) / step + 1 } else { 0 })
+            }
             Selection::Rows(rows) => Some(rows.len() as i64),
         }
     }
 }
 
-fn walk(start: i64, stop: i64, step: i64) -> Vec<i64> {
-    let inside = |row: &i64| if step > 0 { *row < stop } else { *row > stop };
-    std::iter::successors(Some(start), |row| row.checked_add(step)).take_while(inside).collect()
+fn walk(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {
+    let inside = move |row: &i64| if step > 0 { *row < stop } else { *row > stop };
+    std::iter::successors(Some(start), move |row| row.checked_add(step)).take_while(inside)
 }
 
 impl Index {
+    /// The rows that a tensor names: `int8` to `int64` of one dim, a list of rows; of no dims, one row;
+    /// `bool` of one dim, a mask. Copied from the tensor's device.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for any other dtype (`uint8` too: in torch it has meant both, a list
+    /// and a mask) and for more dims.
+    pub fn from_tensor(index: &Tensor) -> Result<Index> {
+        if !index.defined() || index.f_internal_shape_as_tensor().is_err() {
+            return Err(Error::index("an undefined or a nested tensor can't be an index"));
+        }
+        match (index.f_kind()?, index.dim()) {
+            (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 0) => Ok(Index::Row(index.f_int64_value(&[])?)),
+            (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 1) => Ok(Index::Rows(Vec::try_from(index)?)),
+            (Kind::Bool, 1) => Ok(Index::Mask(Vec::try_from(index)?)),
+            (kind, _) => {
+                let found = format!("a tensor of {kind:?}{:?} can't be an index", index.size());
+                Err(Error::index(found).remedy("cast it to int64 for a list of rows or to bool for a mask, of one dim"))
+            }
+        }
+    }
+
     pub(crate) fn resolve(&self, size: i64) -> Result<Selection> {
-        let row = |row: i64| {
-            let at = if row < 0 { row.checked_add(size) } else { Some(row) };
-            at.filter(|at| (0..size).contains(at))
-                .ok_or_else(|| Error::index(format!("row {row} is out of bounds for a batch of {size}")))
-        };
+        self.resolve_in(Extent::Batch(size))
+    }
+
+    pub(crate) fn resolve_in(&self, extent: Extent) -> Result<Selection> {
+        let size = extent.size();
+        let row = |row: i64| extent.at(row);
         match self {
             Index::Row(at) => Ok(Selection::Row(row(*at)?)),
             Index::Rows(rows) => Ok(Selection::Rows(rows.iter().map(|at| row(*at)).collect::<Result<_>>()?)),
             Index::Mask(mask) => {
                 if mask.len() as i64 != size {
-                    return Err(Error::index(format!("a mask of {} can't index a batch of {size}", mask.len())));
+                    return Err(Error::index(format!("a mask of {} can't index {extent}", mask.len())));
                 }
                 Ok(Selection::Rows((0i64..).zip(mask).filter(|(_, keep)| **keep).map(|(at, _)| at).collect()))
             }
@@ -96,7 +179,14 @@ impl Index {
                 } else {
                     let start = start.map_or(size - 1, |start| cut(start, -1, size - 1));
                     let stop = stop.map_or(-1, |stop| cut(stop, -1, size - 1));
-                    Ok(Selection::Rows(walk(start, stop, *step)))
+                    // Without columns, there can be more rows than memory.
+                    let count = start.saturating_sub(stop).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+                    let mut rows = Vec::new();
+                    if usize::try_from(count).is_err() || rows.try_reserve_exact(count as usize).is_err() {
+                        return Err(Error::index(format!("{count} rows backwards are more than memory holds")));
+                    }
+                    rows.extend(walk(start, stop, *step));
+                    Ok(Selection::Rows(rows))
                 }
             }
         }
@@ -127,6 +217,23 @@ impl From<RangeTo<i64>> for Index {
     }
 }
 
+impl From<RangeInclusive<i64>> for Index {
+    fn from(range: RangeInclusive<i64>) -> Self {
+        Index::Slice { start: Some(*range.start()), stop: after(*range.end()), step: 1 }
+    }
+}
+
+impl From<RangeToInclusive<i64>> for Index {
+    fn from(range: RangeToInclusive<i64>) -> Self {
+        Index::Slice { start: None, stop: after(range.end), step: 1 }
+    }
+}
+
+/// Where a slice stops whose last row is `last`; `None` for the last one there is.
+fn after(last: i64) -> Option<i64> {
+    last.checked_add(1).filter(|stop| *stop != 0)
+}
+
 impl From<RangeFull> for Index {
     fn from(_: RangeFull) -> Self {
         Index::Slice { start: None, stop: None, step: 1 }
@@ -142,5 +249,29 @@ impl From<Vec<i64>> for Index {
 impl From<Vec<bool>> for Index {
     fn from(mask: Vec<bool>) -> Self {
         Index::Mask(mask)
+    }
+}
+
+impl From<&[i64]> for Index {
+    fn from(rows: &[i64]) -> Self {
+        Index::Rows(rows.to_vec())
+    }
+}
+
+impl From<&[bool]> for Index {
+    fn from(mask: &[bool]) -> Self {
+        Index::Mask(mask.to_vec())
+    }
+}
+
+impl<const N: usize> From<[i64; N]> for Index {
+    fn from(rows: [i64; N]) -> Self {
+        Index::Rows(rows.to_vec())
+    }
+}
+
+impl<const N: usize> From<[bool; N]> for Index {
+    fn from(mask: [bool; N]) -> Self {
+        Index::Mask(mask.to_vec())
     }
 }

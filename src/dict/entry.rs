@@ -100,8 +100,7 @@ impl Entry {
             Entry::Tensor(tensor) => select_tensor(tensor, selection).map(Entry::Tensor),
             Entry::Jagged(jagged) => match selection {
                 Selection::Row(row) => jagged.row(*row).map(Entry::Tensor),
-                Selection::Slice { start, stop, step: 1 } => jagged.slice(*start, *stop).map(Entry::Jagged),
-                _ => jagged.select(&Tensor::f_from_slice(&selection.rows())?).map(Entry::Jagged),
+                _ => jagged.index_with(selection).map(Entry::Jagged),
             },
             Entry::NonTensor(values) => match selection {
                 Selection::Row(row) => Ok(values.row(position(*row)?).into()),

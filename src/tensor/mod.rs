@@ -1,9 +1,12 @@
 //! Leaf values beside `tch::Tensor`.
 
 mod jagged;
+mod multi_nested;
 mod non_tensor;
+mod ragged;
 mod value;
 
-pub use jagged::JaggedTensor;
+pub use jagged::{JaggedTensor, PaddingSide};
+pub use multi_nested::{CellIndex, MultiNestedTensor};
 pub use non_tensor::NonTensorStack;
 pub use value::Value;

@@ -1,0 +1,187 @@
+//! Jagged rows as dense ones, padded, and back.
+
+use std::fmt;
+
+use tch::{Kind, Scalar, Tensor};
+
+use super::JaggedTensor;
+use crate::error::{Error, Result};
+use crate::tensor::ragged;
+
+/// On which side of a row padding goes. A row too long for its room loses elements on the same side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PaddingSide {
+    /// Before the row: rows end together, as decoders that go on from the last element need.
+    Left,
+    /// After the row: rows begin together.
+    #[default]
+    Right,
+}
+
+impl fmt::Display for PaddingSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PaddingSide::Left => "left",
+            PaddingSide::Right => "right",
+        })
+    }
+}
+
+impl JaggedTensor {
+    /// Dense rows `[rows, length, …]` of the same dtype, where `value` (cast to it) fills what rows leave free.
+    ///
+    /// `length` is the longest row's if not given. Longer rows are cut, on the side of the padding.
+    /// Gradients flow back to the values.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::{JaggedTensor, PaddingSide};
+    ///
+    /// let jagged = JaggedTensor::from_rows(&[Tensor::from_slice(&[1, 2, 3]), Tensor::from_slice(&[4])])?;
+    /// let padded = jagged.to_padded(PaddingSide::Left, 0, None)?;
+    /// assert_eq!(Vec::<Vec<i32>>::try_from(padded).unwrap(), [[1, 2, 3], [0, 0, 4]]);
+    /// let padded = jagged.to_padded(PaddingSide::Right, -1, Some(2))?;
+    /// assert_eq!(Vec::<Vec<i32>>::try_from(padded).unwrap(), [[1, 2], [4, -1]]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for a negative length or more room than can be counted; libtorch's own
+    /// if the dtype can't hold `value`.
+    pub fn to_padded(&self, side: PaddingSide, value: impl Into<Scalar>, length: Option<i64>) -> Result<Tensor> {
+        let (lengths, longest) = (self.lengths()?, self.max_length()?);
+        let length = checked(length)?.unwrap_or(longest);
+        if longest <= length {
+            return self.spread(&lengths, side, value.into(), length);
+        }
+        let kept = lengths.f_clamp_max(length)?;
+        let mut starts = self.offsets.f_narrow(0, 0, self.num_rows())?;
+        if side == PaddingSide::Left {
+            starts = starts.f_add(&lengths.f_sub(&kept)?)?;
+        }
+        let (values, offsets) = ragged::gather(&self.values, &starts, &starts.f_add(&kept)?)?;
+        JaggedTensor::from_trusted(values, offsets).spread(&kept, side, value.into(), length)
+    }
+
+    /// Each row in room for `width`, which all fit into.
+    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: Scalar, width: i64) -> Result<Tensor> {
+        let rows = self.num_rows();
+        let trailing = self.values.size().split_off(1);
+        let places = ragged::room(rows, width, &trailing)?;
+        let sized = |leading: &[i64]| [leading, &trailing].concat();
+        let mut padded = Tensor::f_full(sized(&[places]), value, (self.values.f_kind()?, self.device()))?;
+        let places = ragged::positions(&starts(lengths, side, width)?, &self.offsets)?;
+        let _ = padded.f_index_put_(&[Some(places)], &self.values, false)?;
+        Ok(padded.f_reshape(sized(&[rows, width]))?)
+    }
+
+    /// The elements of `padded` that are no padding, the inverse of [`to_padded`](Self::to_padded).
+    ///
+    /// `padded` is `[rows, length, …]` of any dtype, `lengths` holds the `rows` lengths, integers of one dim.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::{JaggedTensor, PaddingSide};
+    ///
+    /// let padded = Tensor::from_slice2(&[[1, 2, 3], [0, 0, 4]]);
+    /// let jagged = JaggedTensor::from_padded(&padded, &Tensor::from_slice(&[3, 1]), PaddingSide::Left)?;
+    /// assert_eq!(Vec::<i32>::try_from(jagged.row(1)?).unwrap(), [4]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if `padded` has fewer than two dims, there isn't one length for each row,
+    /// or a length is negative or more than there is room for.
+    pub fn from_padded(padded: &Tensor, lengths: &Tensor, side: PaddingSide) -> Result<JaggedTensor> {
+        let (rows, width) = rows_and_width(padded)?;
+        ragged::ensure_dense(lengths, "lengths")?;
+        let kind = lengths.f_kind()?;
+        let integers = matches!(kind, Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64);
+        if !integers || lengths.size() != [rows] {
+            return Err(Error::shape(format!(
+                "lengths are {kind:?}{:?}; they must be integers, one for each of the {rows} rows",
+                lengths.size()
+            )));
+        }
+        let lengths = lengths.f_to_kind(Kind::Int64)?.f_to_device(padded.device())?;
+        let found = ragged::to_vec(&lengths)?;
+        if let Some(row) = found.iter().position(|length| !(0..=width).contains(length)) {
+            let found = format!("a length of {} in rows of {width}", found[row]);
+            return Err(Error::shape(found).at_row(row));
+        }
+        let offsets = ragged::offsets(&lengths)?;
+        let places = ragged::positions(&starts(&lengths, side, width)?, &offsets)?;
+        Ok(JaggedTensor::from_trusted(padded.f_flatten(0, 1)?.f_index_select(0, &places)?, offsets))
+    }
+
+    /// The elements of `padded` where `mask` is true. `padded` is `[rows, length, …]`, `mask` is
+    /// `bool[rows, length]`. True may be anywhere; what is true in a row makes the row.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if `padded` has fewer than two dims, or `mask` is not `bool` of their
+    /// sizes; a [device](Error::is_device) error if the two are on different devices.
+    pub fn from_masked(padded: &Tensor, mask: &Tensor) -> Result<JaggedTensor> {
+        let (rows, width) = rows_and_width(padded)?;
+        ragged::ensure_dense(mask, "mask")?;
+        ragged::ensure_one_device([padded, mask])?;
+        if mask.f_kind()? != Kind::Bool || mask.size() != [rows, width] {
+            return Err(Error::shape(format!(
+                "the mask is {:?}{:?}; it must be bool[{rows}, {width}]",
+                mask.f_kind()?,
+                mask.size()
+            )));
+        }
+        let places = mask.f_flatten(0, 1)?.f_nonzero()?.f_squeeze_dim(1)?;
+        let lengths = mask.f_sum_dim_intlist(1, false, Kind::Int64)?;
+        let values = padded.f_flatten(0, 1)?.f_index_select(0, &places)?;
+        Ok(JaggedTensor::from_trusted(values, ragged::offsets(&lengths)?))
+    }
+
+    /// Where [`to_padded`](Self::to_padded) with the same arguments puts elements: `bool[rows, length]`,
+    /// true for elements, false for padding.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for a negative length.
+    pub fn mask(&self, side: PaddingSide, length: Option<i64>) -> Result<Tensor> {
+        let width = match checked(length)? {
+            Some(length) => length,
+            None => self.max_length()?,
+        };
+        let places = Tensor::f_arange(width, (Kind::Int64, self.device()))?.f_unsqueeze(0)?;
+        let lengths = self.lengths()?.f_unsqueeze(1)?;
+        Ok(match side {
+            PaddingSide::Right => places.f_lt_tensor(&lengths)?,
+            PaddingSide::Left => places.f_ge_tensor(&lengths.f_rsub_scalar(width)?)?,
+        })
+    }
+}
+
+fn checked(length: Option<i64>) -> Result<Option<i64>> {
+    match length {
+        Some(length) if length < 0 => Err(Error::shape(format!("rows can't be padded to a length of {length}"))),
+        length => Ok(length),
+    }
+}
+
+/// Where each row starts in padded rows of `width`, all put one after the other.
+fn starts(lengths: &Tensor, side: PaddingSide, width: i64) -> Result<Tensor> {
+    let rows = Tensor::f_arange(lengths.size()[0], (Kind::Int64, lengths.device()))?.f_mul_scalar(width)?;
+    match side {
+        PaddingSide::Right => Ok(rows),
+        PaddingSide::Left => Ok(rows.f_add(&lengths.f_rsub_scalar(width)?)?),
+    }
+}
+
+fn rows_and_width(padded: &Tensor) -> Result<(i64, i64)> {
+    ragged::ensure_dense(padded, "padded rows")?;
+    match padded.size()[..] {
+        [rows, width, ..] => Ok((rows, width)),
+        ref size => {
+            Err(Error::shape(format!("padded rows have shape {size:?}; they need two dims, rows and elements")))
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Multi-nested tensors made dense, filled, joined and compared.
+
+use tch::{Kind, Scalar, Tensor};
+
+use super::MultiNestedTensor;
+use crate::error::{Error, Result};
+use crate::index::{Extent, Index};
+use crate::tensor::{JaggedTensor, PaddingSide, ragged};
+
+impl MultiNestedTensor {
+    /// Dense cells `[num_rows, num_cols, longest]` of the same dtype; `fill_value`, cast to it, follows the values
+    /// of shorter cells.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for more room than can be counted; libtorch's own if the dtype can't hold
+    /// `fill_value`.
+    pub fn to_dense(&self, fill_value: impl Into<Scalar>) -> Result<Tensor> {
+        let cells = JaggedTensor::from_trusted(self.values.shallow_clone(), self.offset.shallow_clone());
+        let dense = cells.to_padded(PaddingSide::Right, fill_value, None)?;
+        let longest = dense.size()[1];
+        Ok(dense.f_reshape([self.num_rows, self.num_cols, longest])?)
+    }
+
+    /// Replaces what is missing in a column by `fill_value`, in place: through this tensor, those it is a view of, and
+    /// views of it. Missing are NaN in floats and -1 in integers (255 in uint8).
+    ///
+    /// A float is cut to an integer where the values are integers.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for a column that isn't there; libtorch's own if the dtype can't hold
+    /// `fill_value`, or the values are a leaf that requires gradients.
+    pub fn fillna_col(&mut self, col_index: i64, fill_value: impl Into<Scalar>) -> Result<()> {
+        let missing = self.missing(col_index)?;
+        let _ = self.values.f_index_fill_(0, &missing, fill_value)?;
+        Ok(())
+    }
+
+    /// As [`fillna_col`](Self::fillna_col), with one number for each missing one in the order of rows, or a single one
+    /// for all.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fillna_col`](Self::fillna_col); a [shape](Error::is_shape) error for any other count of numbers, an
+    /// [overflow](Error::is_overflow) error for a number that integers of the values' dtype can't hold.
+    pub fn fillna_col_with(&mut self, col_index: i64, fill_values: &Tensor) -> Result<()> {
+        ragged::ensure_dense(fill_values, "fill values")?;
+        let missing = self.missing(col_index)?;
+        let (wanted, size) = (missing.size()[0], fill_values.size());
+        let count = fill_values.numel() as i64;
+        if fill_values.dim() > 1 || (count != 1 && count != wanted) {
+            let found = format!("fill values of shape {size:?} for {wanted} missing ones in column {col_index}");
+            return Err(Error::shape(found).remedy("give one, or one for each"));
+        }
+        let fill_values = fill_values.f_to_device(self.device())?;
+        let filled = cast(&fill_values.f_reshape([count])?, self.values.f_kind()?)?.f_expand([wanted], false)?;
+        let _ = self.values.f_index_put_(&[Some(missing)], &filled, false)?;
+        Ok(())
+    }
+
+    /// Where in the values those lie that are missing from a column.
+    fn missing(&self, col_index: i64) -> Result<Tensor> {
+        let all = Index::from(..).resolve_in(Extent::Rows(self.num_rows))?;
+        let col = Index::Row(col_index).resolve_in(Extent::Columns(self.num_cols))?;
+        let (starts, ends) = self.bounds(&all, &col)?;
+        let places = ragged::positions(&starts, &ragged::offsets(&ends.f_sub(&starts)?)?)?;
+        let column = self.values.f_detach()?.f_index_select(0, &places)?;
+        let missing = match column.f_is_floating_point()? || column.f_is_complex()? {
+            true => column.f_isnan()?,
+            false => column.f_eq(-1)?,
+        };
+        Ok(places.f_masked_select(&missing)?)
+    }
+
+    /// The rows (dim 0 or -3) or columns (dim 1 or -2) of `parts` one after the other, copied. dtypes are promoted.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if there are no parts, or their numbers of columns (dim 0) or rows (dim 1)
+    /// differ; a [device](Error::is_device) error if they are on different devices; an [index](Error::is_index) error
+    /// for another dim.
+    pub fn cat(parts: &[&MultiNestedTensor], dim: i64) -> Result<Self> {
+        let Some((first, rest)) = parts.split_first() else {
+            return Err(Error::shape("Cannot concatenate no multi-nested tensors; at least one is needed"));
+        };
+        first.size(dim)?;
+        let along_rows = matches!(dim, 0 | -3);
+        let (name, across): (_, fn(&Self) -> i64) =
+            if along_rows { ("num_cols", Self::num_cols) } else { ("num_rows", Self::num_rows) };
+        if let Some(other) = rest.iter().find(|other| across(other) != across(first)) {
+            let found = format!("{name} must be the same: {} and {}", across(first), across(other));
+            return Err(Error::shape(found).remedy(format!("or concatenate along dim {}", i64::from(along_rows))));
+        }
+        ragged::ensure_one_device(parts.iter().map(|part| &part.values))?;
+        if !along_rows {
+            let columns = parts.iter().map(|part| (&part.values, &part.offset, part.num_cols));
+            return MultiNestedTensor::interleave(&columns.collect::<Vec<_>>(), first.num_rows);
+        }
+        let values: Vec<&Tensor> = parts.iter().map(|part| &part.values).collect();
+        let offset = ragged::join(parts.iter().map(|part| &part.offset))?;
+        let num_rows = total(parts.iter().map(|part| part.num_rows))?;
+        Ok(MultiNestedTensor::from_trusted(num_rows, first.num_cols, (Tensor::f_cat(&values, 0)?, offset)))
+    }
+
+    /// Columns side by side: of each part its values, offset and number of columns. Each value is copied once,
+    /// to where it belongs, unless its dtype must change before.
+    pub(super) fn interleave(parts: &[(&Tensor, &Tensor, i64)], num_rows: i64) -> Result<Self> {
+        let kind = ragged::promoted(parts.iter().map(|(values, ..)| *values))?;
+        let num_cols = total(parts.iter().map(|(.., cols)| *cols))?;
+        let cells = num_rows.checked_mul(num_cols).ok_or_else(too_many)?;
+        let lengths = parts
+            .iter()
+            .map(|(_, offset, cols)| -> Result<Tensor> { Ok(ragged::lengths(offset)?.f_reshape([num_rows, *cols])?) });
+        let lengths = Tensor::f_cat(&lengths.collect::<Result<Vec<_>>>()?, 1)?;
+        let offset = ragged::offsets(&lengths.f_reshape([cells])?)?;
+        let starts = offset.f_narrow(0, 0, cells)?.f_reshape([num_rows, num_cols])?;
+        let size = total(parts.iter().map(|(values, ..)| values.size()[0]))?;
+        let mut joined = Tensor::f_empty([size], (kind, offset.device()))?;
+        let mut col = 0;
+        for (values, offset, cols) in parts {
+            let starts = starts.f_narrow(1, col, *cols)?.f_reshape([num_rows * cols])?;
+            let places = ragged::positions(&starts, offset)?;
+            let _ = joined.f_index_put_(&[Some(places)], &values.f_to_kind(kind)?, false)?;
+            col += cols;
+        }
+        Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, (joined, offset)))
+    }
+
+    /// Whether shape, dtype, offset and values are the same. NaN differs from itself.
+    ///
+    /// # Errors
+    ///
+    /// A [device](Error::is_device) error if the two are on different devices.
+    pub fn equal(&self, other: &Self) -> Result<bool> {
+        let same = ragged::equal((&self.values, &self.offset), (&other.values, &other.offset))?;
+        Ok(same && self.shape() == other.shape())
+    }
+
+    /// Whether shape and offset are the same and all values close: |a − b| ≤ `atol` + `rtol` · |b|.
+    /// PyTorch's own choice is 1e-5 and 1e-8. NaN is close to NaN if `equal_nan` says so.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the dtypes differ; a [device](Error::is_device) error if the devices do.
+    pub fn allclose(&self, other: &Self, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+        let (left, right) = ((&self.values, &self.offset), (&other.values, &other.offset));
+        let close = |left: &Tensor, right: &Tensor| Ok(left.f_allclose(right, rtol, atol, equal_nan)?);
+        Ok(ragged::allclose(left, right, close)? && self.shape() == other.shape())
+    }
+}
+
+/// The sum of sizes.
+fn total(sizes: impl IntoIterator<Item = i64>) -> Result<i64> {
+    sizes.into_iter().try_fold(0i64, i64::checked_add).ok_or_else(too_many)
+}
+
+fn too_many() -> Error {
+    Error::shape("more rows, columns or values together than can be counted")
+}
+
+/// Numbers as `kind`: floats cut to integers, but nothing wrapped around.
+fn cast(numbers: &Tensor, kind: Kind) -> Result<Tensor> {
+    let cast = numbers.f_to_kind(kind)?;
+    if !matches!(kind, Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64) {
+        return Ok(cast);
+    }
+    let moved = cast.f_to_kind(Kind::Double)?.f_sub(&numbers.f_to_kind(Kind::Double)?)?.f_abs()?;
+    if moved.f_lt(1.0)?.f_all()?.f_int64_value(&[])? == 1 {
+        return Ok(cast);
+    }
+    Err(Error::overflow(format!("a fill value that {kind:?} can't hold")))
+}
