@@ -60,6 +60,14 @@ impl Extent {
         }
     }
 
+    /// The place that `at` names, which may be negative.
+    pub(crate) fn at(self, at: i64) -> Result<i64> {
+        let place = if at < 0 { at.checked_add(self.size()) } else { Some(at) };
+        place
+            .filter(|place| (0..self.size()).contains(place))
+            .ok_or_else(|| Error::index(format!("{} {at} is out of bounds for {self}", self.one())))
+    }
+
     fn one(self) -> &'static str {
         match self {
             Extent::Batch(_) | Extent::Rows(_) => "row",
@@ -96,7 +104,7 @@ impl Selection {
     pub(crate) fn rows(&self) -> Vec<i64> {
         match self {
             Selection::Row(row) => vec![*row],
-            Selection::Slice { start, stop, step } => walk(*start, *stop, *step),
+            Selection::Slice { start, stop, step } => walk(*start, *stop, *step).collect(),
             Selection::Rows(rows) => rows.clone(),
         }
     }
@@ -105,15 +113,17 @@ impl Selection {
     pub(crate) fn size(&self) -> Option<i64> {
         match self {
             Selection::Row(_) => None,
-            Selection::Slice { start, stop, step } => Some((stop - start + step - 1) / step),
+            Selection::Slice { start, stop, step } => {
+                Some(if start < stop { (stop - start - 1) / step + 1 } else { 0 })
+            }
             Selection::Rows(rows) => Some(rows.len() as i64),
         }
     }
 }
 
-fn walk(start: i64, stop: i64, step: i64) -> Vec<i64> {
-    let inside = |row: &i64| if step > 0 { *row < stop } else { *row > stop };
-    std::iter::successors(Some(start), |row| row.checked_add(step)).take_while(inside).collect()
+fn walk(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {
+    let inside = move |row: &i64| if step > 0 { *row < stop } else { *row > stop };
+    std::iter::successors(Some(start), move |row| row.checked_add(step)).take_while(inside)
 }
 
 impl Index {
@@ -145,11 +155,7 @@ impl Index {
 
     pub(crate) fn resolve_in(&self, extent: Extent) -> Result<Selection> {
         let size = extent.size();
-        let row = |row: i64| {
-            let at = if row < 0 { row.checked_add(size) } else { Some(row) };
-            at.filter(|at| (0..size).contains(at))
-                .ok_or_else(|| Error::index(format!("{} {row} is out of bounds for {extent}", extent.one())))
-        };
+        let row = |row: i64| extent.at(row);
         match self {
             Index::Row(at) => Ok(Selection::Row(row(*at)?)),
             Index::Rows(rows) => Ok(Selection::Rows(rows.iter().map(|at| row(*at)).collect::<Result<_>>()?)),
@@ -173,7 +179,14 @@ impl Index {
                 } else {
                     let start = start.map_or(size - 1, |start| cut(start, -1, size - 1));
                     let stop = stop.map_or(-1, |stop| cut(stop, -1, size - 1));
-                    Ok(Selection::Rows(walk(start, stop, *step)))
+                    // Without columns, there can be more rows than memory.
+                    let count = start.saturating_sub(stop).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+                    let mut rows = Vec::new();
+                    if usize::try_from(count).is_err() || rows.try_reserve_exact(count as usize).is_err() {
+                        return Err(Error::index(format!("{count} rows backwards are more than memory holds")));
+                    }
+                    rows.extend(walk(start, stop, *step));
+                    Ok(Selection::Rows(rows))
                 }
             }
         }

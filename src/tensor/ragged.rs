@@ -115,13 +115,18 @@ pub(super) fn gather(values: &Tensor, starts: &Tensor, ends: &Tensor) -> Result<
     Ok((values.f_index_select(0, &positions(starts, &offsets)?)?, offsets))
 }
 
-/// The cells `start..stop`, the values viewed.
-pub(super) fn narrow(values: &Tensor, offsets: &Tensor, start: i64, stop: i64) -> Result<(Tensor, Tensor)> {
+/// The values of the cells `start..stop`, viewed.
+pub(super) fn view(values: &Tensor, offsets: &Tensor, start: i64, stop: i64) -> Result<Tensor> {
     let first = offsets.f_int64_value(&[start])?;
     let last = offsets.f_int64_value(&[stop])?;
-    let cells = offsets.f_narrow(0, start, stop - start + 1)?;
-    let cells = if first == 0 { cells } else { cells.f_sub_scalar(first)? };
-    Ok((values.f_narrow(0, first, last.saturating_sub(first))?, cells))
+    Ok(values.f_narrow(0, first, last.saturating_sub(first))?)
+}
+
+/// The cells `start..stop`, the values viewed.
+pub(super) fn narrow(values: &Tensor, offsets: &Tensor, start: i64, stop: i64) -> Result<(Tensor, Tensor)> {
+    let bounds = offsets.f_narrow(0, start, stop - start + 1)?;
+    let bounds = bounds.f_sub(&offsets.f_narrow(0, start, 1)?)?;
+    Ok((view(values, offsets, start, stop)?, bounds))
 }
 
 /// What a selection takes of `tensor` along `dim`; one row keeps the dim.

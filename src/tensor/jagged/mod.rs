@@ -168,10 +168,8 @@ impl JaggedTensor {
     ///
     /// An [index](Error::is_index) error outside the rows.
     pub fn row(&self, row: i64) -> Result<Tensor> {
-        match Index::Row(row).resolve_in(Extent::Rows(self.num_rows()))? {
-            Selection::Row(row) => Ok(ragged::narrow(&self.values, &self.offsets, row, row + 1)?.0),
-            selection => Ok(self.index_with(&selection)?.values),
-        }
+        let row = Extent::Rows(self.num_rows()).at(row)?;
+        ragged::view(&self.values, &self.offsets, row, row + 1)
     }
 
     /// Every row as a tensor `[length, …]` that shares the values' storage.

@@ -4,7 +4,6 @@ use tch::{Device, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
-use crate::tensor::ragged;
 
 impl JaggedTensor {
     /// The rows as libtorch's nested tensor of layout strided, which shares the values' storage if they are

@@ -66,12 +66,8 @@ impl MultiNestedTensor {
         let parts = match self.run(&rows, &cols) {
             Some((start, stop)) => ragged::narrow(&self.values, &self.offset, start, stop)?,
             None => {
-                let cells = self.num_rows * self.num_cols;
-                let bounds = |from| -> Result<Tensor> {
-                    let bounds = self.offset.f_narrow(0, from, cells)?.f_reshape([self.num_rows, self.num_cols])?;
-                    Ok(ragged::pick(&ragged::pick(&bounds, 0, &rows)?, 1, &cols)?.f_reshape([num_rows * num_cols])?)
-                };
-                ragged::gather(&self.values, &bounds(0)?, &bounds(1)?)?
+                let (starts, ends) = self.bounds(&rows, &cols)?;
+                ragged::gather(&self.values, &starts, &ends)?
             }
         };
         Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, parts))
@@ -79,12 +75,21 @@ impl MultiNestedTensor {
 
     /// The first cell and the one to stop before, if the cells selected lie one after the other.
     fn run(&self, rows: &Selection, cols: &Selection) -> Option<(i64, i64)> {
-        let (first, last) = bounds(rows)?;
-        let (left, right) = bounds(cols)?;
+        let (first, last) = steps_of_one(rows)?;
+        let (left, right) = steps_of_one(cols)?;
         let whole = right - left == self.num_cols;
-        (whole || last - first == 1)
-            .then(|| (first * self.num_cols + left, (last - 1) * self.num_cols + right))
-            .map(|(start, stop)| (start, stop.max(start)))
+        let start = first * self.num_cols + left;
+        (whole || last - first == 1).then(|| (start, start + (last - first) * (right - left)))
+    }
+
+    /// Where the cells selected start and end in the values, row by row.
+    pub(super) fn bounds(&self, rows: &Selection, cols: &Selection) -> Result<(Tensor, Tensor)> {
+        let pick = |from| -> Result<Tensor> {
+            let bounds = self.offset.f_narrow(0, from, self.num_rows * self.num_cols)?;
+            let bounds = bounds.f_reshape([self.num_rows, self.num_cols])?;
+            Ok(ragged::pick(&ragged::pick(&bounds, 0, rows)?, 1, cols)?.f_flatten(0, 1)?)
+        };
+        Ok((pick(0)?, pick(1)?))
     }
 
     /// The cell at a row and a column: one dim, sharing the values' storage. Negative ones count from the end.
@@ -93,7 +98,9 @@ impl MultiNestedTensor {
     ///
     /// An [index](Error::is_index) error outside the rows and columns.
     pub fn cell(&self, row: i64, col: i64) -> Result<Tensor> {
-        Ok(self.index((row, col))?.values)
+        let (row, col) = (Extent::Rows(self.num_rows).at(row)?, Extent::Columns(self.num_cols).at(col)?);
+        let cell = row * self.num_cols + col;
+        ragged::view(&self.values, &self.offset, cell, cell + 1)
     }
 
     /// Some of the rows (dim 0 or -3) or of the columns (dim 1 or -2), as [`index`](Self::index) takes them.
@@ -140,8 +147,8 @@ impl MultiNestedTensor {
     }
 }
 
-/// From where to where a selection goes, if it leaves nothing out and takes something or everything.
-fn bounds(selection: &Selection) -> Option<(i64, i64)> {
+/// From where to where a selection goes, if it leaves nothing out between.
+fn steps_of_one(selection: &Selection) -> Option<(i64, i64)> {
     match selection {
         Selection::Row(row) => Some((*row, row + 1)),
         Selection::Slice { start, stop, step: 1 } => Some((*start, *stop)),

@@ -61,13 +61,9 @@ impl MultiNestedTensor {
 
     /// Where in the values those lie that are missing from a column.
     fn missing(&self, col_index: i64) -> Result<Tensor> {
+        let all = Index::from(..).resolve_in(Extent::Rows(self.num_rows))?;
         let col = Index::Row(col_index).resolve_in(Extent::Columns(self.num_cols))?;
-        let cells = self.num_rows * self.num_cols;
-        let bounds = |from| -> Result<Tensor> {
-            let bounds = self.offset.f_narrow(0, from, cells)?.f_reshape([self.num_rows, self.num_cols])?;
-            Ok(ragged::pick(&bounds, 1, &col)?.f_reshape([self.num_rows])?)
-        };
-        let (starts, ends) = (bounds(0)?, bounds(1)?);
+        let (starts, ends) = self.bounds(&all, &col)?;
         let places = ragged::positions(&starts, &ragged::offsets(&ends.f_sub(&starts)?)?)?;
         let column = self.values.f_detach()?.f_index_select(0, &places)?;
         let missing = match column.f_is_floating_point()? || column.f_is_complex()? {
@@ -103,7 +99,7 @@ impl MultiNestedTensor {
         }
         let values: Vec<&Tensor> = parts.iter().map(|part| &part.values).collect();
         let offset = ragged::join(parts.iter().map(|part| &part.offset))?;
-        let num_rows = parts.iter().map(|part| part.num_rows).sum();
+        let num_rows = total(parts.iter().map(|part| part.num_rows))?;
         Ok(MultiNestedTensor::from_trusted(num_rows, first.num_cols, (Tensor::f_cat(&values, 0)?, offset)))
     }
 
@@ -111,16 +107,16 @@ impl MultiNestedTensor {
     /// to where it belongs, unless its dtype must change before.
     pub(super) fn interleave(parts: &[(&Tensor, &Tensor, i64)], num_rows: i64) -> Result<Self> {
         let kind = ragged::promoted(parts.iter().map(|(values, ..)| *values))?;
+        let num_cols = total(parts.iter().map(|(.., cols)| *cols))?;
+        let cells = num_rows.checked_mul(num_cols).ok_or_else(too_many)?;
         let lengths = parts
             .iter()
             .map(|(_, offset, cols)| -> Result<Tensor> { Ok(ragged::lengths(offset)?.f_reshape([num_rows, *cols])?) });
         let lengths = Tensor::f_cat(&lengths.collect::<Result<Vec<_>>>()?, 1)?;
-        let num_cols = lengths.size()[1];
-        let cells = num_rows * num_cols;
         let offset = ragged::offsets(&lengths.f_reshape([cells])?)?;
         let starts = offset.f_narrow(0, 0, cells)?.f_reshape([num_rows, num_cols])?;
-        let total = parts.iter().map(|(values, ..)| values.size()[0]).sum::<i64>();
-        let mut joined = Tensor::f_empty([total], (kind, offset.device()))?;
+        let size = total(parts.iter().map(|(values, ..)| values.size()[0]))?;
+        let mut joined = Tensor::f_empty([size], (kind, offset.device()))?;
         let mut col = 0;
         for (values, offset, cols) in parts {
             let starts = starts.f_narrow(1, col, *cols)?.f_reshape([num_rows * cols])?;
@@ -152,6 +148,15 @@ impl MultiNestedTensor {
         let close = |left: &Tensor, right: &Tensor| Ok(left.f_allclose(right, rtol, atol, equal_nan)?);
         Ok(ragged::allclose(left, right, close)? && self.shape() == other.shape())
     }
+}
+
+/// The sum of sizes.
+fn total(sizes: impl IntoIterator<Item = i64>) -> Result<i64> {
+    sizes.into_iter().try_fold(0i64, i64::checked_add).ok_or_else(too_many)
+}
+
+fn too_many() -> Error {
+    Error::shape("more rows, columns or values together than can be counted")
 }
 
 /// Numbers as `kind`: floats cut to integers, but nothing wrapped around.
