@@ -43,6 +43,24 @@ pub enum Index {
     Rows(Vec<i64>),
     /// The rows where the mask is true; it is as long as the batch.
     Mask(Vec<bool>),
+    /// Rows arranged in dims of their own, which take the place of the dim.
+    Grid {
+        /// The rows in row-major order.
+        rows: Vec<i64>,
+        /// The dims; their product is the number of rows.
+        shape: Vec<i64>,
+    },
+    /// The places where a mask over several dims is true, which become one dim.
+    GridMask {
+        /// In row-major order.
+        mask: Vec<bool>,
+        /// The sizes of the dims.
+        shape: Vec<i64>,
+    },
+    /// All dims that the other items leave.
+    Ellipsis,
+    /// A new dim of size 1.
+    NewAxis,
 }
 
 /// What an index counts in: for the words of an error.
@@ -127,13 +145,13 @@ fn walk(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {
 }
 
 impl Index {
-    /// The rows that a tensor names: `int8` to `int64` of one dim, a list of rows; of no dims, one row;
-    /// `bool` of one dim, a mask. Copied from the tensor's device.
+    /// The rows that a tensor names: `int8` to `int64` of one dim, a list of rows; of no dims, one row; of
+    /// more, a grid of them; `bool`, a mask over as many dims. Copied from the tensor's device.
     ///
     /// # Errors
     ///
     /// An [index](Error::is_index) error for any other dtype (`uint8` too: in torch it has meant both, a list
-    /// and a mask) and for more dims.
+    /// and a mask) and for a mask without dims.
     pub fn from_tensor(index: &Tensor) -> Result<Index> {
         if !index.defined() || index.f_internal_shape_as_tensor().is_err() {
             return Err(Error::index("an undefined or a nested tensor can't be an index"));
@@ -142,9 +160,15 @@ impl Index {
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 0) => Ok(Index::Row(index.f_int64_value(&[])?)),
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 1) => Ok(Index::Rows(Vec::try_from(index)?)),
             (Kind::Bool, 1) => Ok(Index::Mask(Vec::try_from(index)?)),
+            (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, _) => {
+                Ok(Index::Grid { rows: Vec::try_from(index.f_reshape([-1])?)?, shape: index.size() })
+            }
+            (Kind::Bool, dims) if dims > 1 => {
+                Ok(Index::GridMask { mask: Vec::try_from(index.f_reshape([-1])?)?, shape: index.size() })
+            }
             (kind, _) => {
                 let found = format!("a tensor of {kind:?}{:?} can't be an index", index.size());
-                Err(Error::index(found).remedy("cast it to int64 for a list of rows or to bool for a mask, of one dim"))
+                Err(Error::index(found).remedy("cast it to int64 for a list of rows or to bool for a mask"))
             }
         }
     }
@@ -164,6 +188,9 @@ impl Index {
                     return Err(Error::index(format!("a mask of {} can't index {extent}", mask.len())));
                 }
                 Ok(Selection::Rows((0i64..).zip(mask).filter(|(_, keep)| **keep).map(|(at, _)| at).collect()))
+            }
+            Index::Grid { .. } | Index::GridMask { .. } | Index::Ellipsis | Index::NewAxis => {
+                Err(Error::index(format!("an index of other dims than one can't be used for {extent}")))
             }
             Index::Slice { step: 0, .. } => Err(Error::index("a slice's step can't be 0")),
             Index::Slice { start, stop, step } => {

@@ -74,7 +74,7 @@ mod loader;
 mod engine;
 
 pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
-pub use dict::{Entry, LazyStackBuilder, Nested, PadSequence, Ragged, TensorDict};
+pub use dict::{Entry, Indices, LazyStackBuilder, Nested, PadSequence, Ragged, TensorDict};
 pub use display::write_json;
 pub use dtype::DType;
 #[cfg(feature = "datafusion")]
@@ -91,7 +91,7 @@ pub use tensor::{CellIndex, JaggedTensor, MultiNestedTensor, NonTensorStack, Pad
 
 /// The project's own pages, whose examples run with the documentation's.
 #[doc(hidden)]
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "datafusion"))]
 pub mod pages {
     #[doc = include_str!("../README.md")]
     mod readme {}

@@ -7,7 +7,6 @@ use super::dense::Dense;
 use super::lazy::LazyStack;
 use super::lock::Lock;
 use crate::error::{Error, Result};
-use crate::index::{Index, Selection};
 use crate::key::NestedKey;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
@@ -395,37 +394,6 @@ impl TensorDict {
             dense.entries.shift_remove(root);
         }
         Ok(())
-    }
-
-    /// Part of the batch along its first dim.
-    ///
-    /// One row drops the dim; a jagged entry's row is a dense tensor. Rows and slices share storage
-    /// (of jagged entries, slices with step 1), lists and masks copy.
-    ///
-    /// # Errors
-    ///
-    /// An [index](Error::is_index) error for a row out of bounds, a mask of another length, a step of 0,
-    /// or a batch without dims.
-    pub fn index(&self, index: impl Into<Index>) -> Result<TensorDict> {
-        let batch_size = self.batch_size();
-        let size = batch_size.first();
-        let size = size.ok_or_else(|| Error::index("a tensordict without batch dims can't be indexed"))?;
-        self.index_with(&index.into().resolve(*size)?)
-    }
-
-    pub(super) fn index_with(&self, selection: &Selection) -> Result<TensorDict> {
-        match &self.body {
-            Body::Dense(dense) => {
-                let batch_size = selection.size().into_iter().chain(dense.batch_size[1..].iter().copied()).collect();
-                let mut indexed = dense.try_map(|_, entry| entry.select(selection).map(Some))?;
-                indexed.batch_size = batch_size;
-                if selection.size().is_none() && !indexed.names.is_empty() {
-                    indexed.names.remove(0);
-                }
-                Ok(TensorDict::dense(indexed))
-            }
-            Body::Lazy(_) => Err(Error::index("not yet")),
-        }
     }
 
     /// The whole tensordict on `device`, labelled with it. Non-tensor values stay where they are.

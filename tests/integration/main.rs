@@ -16,6 +16,7 @@ mod engine_plans;
 mod engine_streams;
 #[cfg(feature = "datafusion")]
 mod explain;
+mod indexing;
 mod lazy_stacks;
 mod non_tensors;
 mod ownership;
