@@ -16,6 +16,8 @@ mod engine_plans;
 mod engine_streams;
 #[cfg(feature = "datafusion")]
 mod explain;
+mod jagged;
+mod multi_nested;
 mod non_tensors;
 mod ownership;
 mod peers;
