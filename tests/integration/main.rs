@@ -17,7 +17,9 @@ mod engine_streams;
 #[cfg(feature = "datafusion")]
 mod explain;
 mod indexing;
+mod jagged;
 mod lazy_stacks;
+mod multi_nested;
 mod non_tensors;
 mod ownership;
 mod peers;

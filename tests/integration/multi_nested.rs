@@ -1,0 +1,657 @@
+//! Multi-nested tensors: one line per case, against lists of lists of lists.
+
+use proptest::prelude::*;
+use tch::{Device, Kind, Tensor};
+use tensorquery::{CellIndex, DType, Error, Index, JaggedTensor, MultiNestedTensor};
+
+use crate::show::{show_jagged, show_tensor};
+
+type Lists = Vec<Vec<Vec<i64>>>;
+
+fn longs(values: &[i64]) -> Tensor {
+    Tensor::from_slice(values)
+}
+
+fn mnt(lists: &Lists) -> MultiNestedTensor {
+    let rows: Vec<Vec<Tensor>> = lists.iter().map(|row| row.iter().map(|cell| longs(cell)).collect()).collect();
+    // With no cell at all there is no dtype to be told.
+    MultiNestedTensor::from_tensor_mat(&rows).unwrap().to_dtype(DType::Int64).unwrap()
+}
+
+fn m() -> MultiNestedTensor {
+    mnt(&vec![vec![vec![1, 2], vec![3]], vec![vec![4], vec![5, 6, 7]], vec![vec![8, 9], vec![10]]])
+}
+
+fn mm() -> MultiNestedTensor {
+    mnt(&vec![vec![vec![1, 2], vec![3], vec![], vec![4, 5]], vec![vec![6], vec![], vec![7, 8, 9], vec![10]]])
+}
+
+fn numbers(tensor: &Tensor) -> Vec<i64> {
+    Vec::try_from(tensor.to_kind(Kind::Int64)).unwrap()
+}
+
+/// `3×2 v[…] o[…]`
+fn show(mnt: &MultiNestedTensor) -> String {
+    let (rows, cols) = (mnt.num_rows(), mnt.num_cols());
+    format!("{rows}x{cols} v{:?} o{:?}", numbers(mnt.values()), numbers(mnt.offset()))
+}
+
+fn gives(mnt: &MultiNestedTensor, index: impl Into<CellIndex>, expected: &str) {
+    assert_eq!(show(&mnt.index(index).unwrap()), expected);
+}
+
+fn slice(start: Option<i64>, stop: Option<i64>, step: i64) -> Index {
+    Index::Slice { start, stop, step }
+}
+
+#[track_caller]
+fn fails<T>(result: Result<T, Error>, is: fn(&Error) -> bool, text: &str) {
+    let error = result.err().unwrap();
+    assert!(is(&error) && error.to_string().contains(text), "{error} ({})", error.kind());
+}
+
+#[test]
+fn cells() {
+    let m = m();
+    assert_eq!(show_tensor(&m.cell(0, 0).unwrap()), "int64[2](1, 2)");
+    assert_eq!(show_tensor(&m.cell(1, 1).unwrap()), "int64[3](5, 6, 7)");
+    assert_eq!(show_tensor(&m.cell(-1, -1).unwrap()), "int64[1](10)");
+    assert_eq!(show_tensor(&mm().cell(1, 1).unwrap()), "int64[0]()");
+    for (row, col) in [(3, 0), (-4, 0), (i64::MAX, 0), (i64::MIN, 0)] {
+        fails(m.cell(row, col), Error::is_index, &format!("row {row} is out of bounds for 3 rows"));
+    }
+    for col in [2, -3, i64::MAX, i64::MIN] {
+        fails(m.cell(0, col), Error::is_index, &format!("column {col} is out of bounds for 2 columns"));
+    }
+}
+
+#[test]
+fn rows() {
+    let m = m();
+    gives(&m, 0, "1x2 v[1, 2, 3] o[0, 2, 3]");
+    gives(&m, ..2, "2x2 v[1, 2, 3, 4, 5, 6, 7] o[0, 2, 3, 4, 7]");
+    gives(&m, 1.., "2x2 v[4, 5, 6, 7, 8, 9, 10] o[0, 1, 4, 6, 7]");
+    let picked = "4x2 v[8, 9, 10, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3] o[0, 2, 3, 4, 7, 9, 10, 12, 13]";
+    gives(&m, [2, 1, 2, 0], picked);
+    gives(&m, Vec::<i64>::new(), "0x2 v[] o[0]");
+    let first_and_last = "2x2 v[1, 2, 3, 8, 9, 10] o[0, 2, 3, 5, 6]";
+    gives(&m, slice(None, None, 2), first_and_last);
+    gives(&m, [true, false, true], first_and_last);
+    for empty in [5..3, 3..3, 0..0] {
+        gives(&m, empty, "0x2 v[] o[0]");
+    }
+    let reversed = "3x2 v[8, 9, 10, 4, 5, 6, 7, 1, 2, 3] o[0, 2, 3, 4, 7, 9, 10]";
+    gives(&m, (0..3).rev().collect::<Vec<i64>>(), reversed);
+    gives(&m, slice(None, None, -1), reversed);
+    gives(&m, slice(Some(2), Some(0), -1), "2x2 v[8, 9, 10, 4, 5, 6, 7] o[0, 2, 3, 4, 7]");
+    // Bounds are cut, as Python cuts them.
+    for all in [0..100, -100..100, -3..3] {
+        gives(&m, all, &show(&m));
+    }
+    gives(&m, 2..100, "1x2 v[8, 9, 10] o[0, 2, 3]");
+    gives(&m, -100..2, "2x2 v[1, 2, 3, 4, 5, 6, 7] o[0, 2, 3, 4, 7]");
+    gives(&m, ..-4, "0x2 v[] o[0]");
+    gives(&m, 100..110, "0x2 v[] o[0]");
+    gives(&m, 1..=1, "1x2 v[4, 5, 6, 7] o[0, 1, 4]");
+    gives(&m, ..=-1, &show(&m));
+    gives(&m, -1..=-1, "1x2 v[8, 9, 10] o[0, 2, 3]");
+    gives(&m, ..=i64::MAX, &show(&m));
+    for row in [3, -4] {
+        fails(m.index(row), Error::is_index, "out of bounds for 3 rows");
+        fails(m.index([row]), Error::is_index, "out of bounds for 3 rows");
+    }
+    fails(m.index([true, false]), Error::is_index, "a mask of 2 can't index 3 rows");
+    fails(m.index(slice(None, None, 0)), Error::is_index, "step can't be 0");
+}
+
+#[test]
+fn columns_and_pairs() {
+    let m = m();
+    gives(&m, (.., 0), "3x1 v[1, 2, 4, 8, 9] o[0, 2, 3, 5]");
+    gives(&m, (.., 1), "3x1 v[3, 5, 6, 7, 10] o[0, 1, 4, 5]");
+    gives(&m, (.., [1, 0]), "3x2 v[3, 1, 2, 5, 6, 7, 4, 10, 8, 9] o[0, 1, 3, 6, 7, 8, 10]");
+    let repeated = "3x3 v[1, 2, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 8, 9, 10] o[0, 2, 4, 5, 6, 7, 10, 12, 14, 15]";
+    gives(&m, (.., [0, 0, 1]), repeated);
+    gives(&m, ([0, 2], [1, 0]), "2x2 v[3, 1, 2, 10, 8, 9] o[0, 1, 3, 4, 6]");
+    gives(&m, (.., 2..1), "3x0 v[] o[0]");
+    gives(&m, (1, 1), "1x1 v[5, 6, 7] o[0, 3]");
+    gives(&m, ([false, true, true], [true, false]), "2x1 v[4, 8, 9] o[0, 1, 3]");
+    gives(&m, (.., 1..9), "3x1 v[3, 5, 6, 7, 10] o[0, 1, 4, 5]");
+    gives(&m, (slice(None, None, -2), slice(None, None, -1)), "2x2 v[10, 8, 9, 3, 1, 2] o[0, 1, 3, 4, 6]");
+    fails(m.index((0, 2)), Error::is_index, "column 2 is out of bounds for 2 columns");
+    fails(m.index((.., [0, -3])), Error::is_index, "column -3 is out of bounds for 2 columns");
+    fails(m.index((3, 0)), Error::is_index, "row 3 is out of bounds for 3 rows");
+    fails(m.index((.., [true; 3])), Error::is_index, "a mask of 3 can't index 2 columns");
+
+    let mm = mm();
+    gives(&mm, (.., 1..3), "2x2 v[3, 7, 8, 9] o[0, 1, 1, 1, 4]");
+    gives(&mm, (.., ..3), "2x3 v[1, 2, 3, 6, 7, 8, 9] o[0, 2, 3, 3, 4, 4, 7]");
+    gives(&mm, (.., 2..), "2x2 v[4, 5, 7, 8, 9, 10] o[0, 0, 2, 5, 6]");
+    gives(&mm, (.., [3, 0]), "2x2 v[4, 5, 1, 2, 10, 6] o[0, 2, 4, 5, 6]");
+    gives(&mm, (.., -3..-1), "2x2 v[3, 7, 8, 9] o[0, 1, 1, 1, 4]");
+    gives(&mm, (1, 1..3), "1x2 v[7, 8, 9] o[0, 0, 3]");
+}
+
+#[test]
+fn tensors_as_indices() {
+    let m = m();
+    let take = |tensor: &Tensor| Index::from_tensor(tensor);
+    for kind in [Kind::Int8, Kind::Int16, Kind::Int, Kind::Int64] {
+        let rows = longs(&[2, -3]).to_kind(kind);
+        gives(&m, take(&rows).unwrap(), "2x2 v[8, 9, 10, 1, 2, 3] o[0, 2, 3, 5, 6]");
+        gives(&m, take(&rows.get(0)).unwrap(), "1x2 v[8, 9, 10] o[0, 2, 3]");
+    }
+    let mask = Tensor::from_slice(&[true, false, true]);
+    gives(&m, take(&mask).unwrap(), "2x2 v[1, 2, 3, 8, 9, 10] o[0, 2, 3, 5, 6]");
+    gives(&m, (.., take(&longs(&[1, 5, 0, 5]).slice(0, 0, None, 2)).unwrap()), &show(&m.index((.., [1, 0])).unwrap()));
+    fails(m.index(take(&mask.slice(0, 0, 2, 1)).unwrap()), Error::is_index, "a mask of 2 can't index 3 rows");
+    fails(take(&longs(&[1]).to_kind(Kind::Uint8)), Error::is_index, "a tensor of Uint8[1] can't be an index");
+    for refused in [longs(&[1]).to_kind(Kind::Float), longs(&[1, 2]).reshape([1, 2]), mask.get(0), mask.reshape([3, 1])]
+    {
+        fails(take(&refused), Error::is_index, "cast it to int64 for a list of rows or to bool for a mask");
+    }
+    fails(take(&Tensor::new()), Error::is_index, "undefined");
+    let nested = JaggedTensor::from_rows(&[longs(&[1]), longs(&[2, 3])]).unwrap().to_strided_nested().unwrap();
+    fails(take(&nested), Error::is_index, "nested");
+}
+
+#[test]
+fn along_a_dim() {
+    let m = m();
+    for (rows, cols) in [(0, 1), (-3, -2)] {
+        assert_eq!(show(&m.select(1, rows).unwrap()), "1x2 v[4, 5, 6, 7] o[0, 1, 4]");
+        assert_eq!(show(&m.select([1, 0], cols).unwrap()), show(&m.index((.., [1, 0])).unwrap()));
+        assert_eq!(show(&m.index_select(rows, &longs(&[2, 0])).unwrap()), show(&m.index([2, 0]).unwrap()));
+        assert_eq!(show(&m.index_select(cols, &longs(&[1])).unwrap()), show(&m.index((.., 1)).unwrap()));
+        assert_eq!(show(&m.narrow(rows, 1, 1).unwrap()), show(&m.index(1).unwrap()));
+        assert_eq!(show(&m.narrow(cols, 1, 9).unwrap()), show(&m.index((.., 1)).unwrap()));
+    }
+    for length in [3, 9, i64::MAX] {
+        assert_eq!(show(&m.narrow(0, 0, length).unwrap()), show(&m));
+    }
+    for length in [0, -1, i64::MIN] {
+        assert_eq!(show(&m.narrow(0, 1, length).unwrap()), "0x2 v[] o[0]");
+    }
+    assert_eq!(show(&m.narrow(0, i64::MAX, 5).unwrap()), "0x2 v[] o[0]");
+    fails(m.narrow(0, -1, 1), Error::is_index, "a start can't be negative");
+    fails(m.index_select(0, &longs(&[1]).get(0)), Error::is_index, "integers of one dim");
+    fails(m.index_select(0, &Tensor::from_slice(&[true; 3])), Error::is_index, "integers of one dim");
+    for dim in [2, -1] {
+        fails(m.size(dim), Error::is_index, "not have a fixed length");
+        fails(m.select(0, dim), Error::is_index, "not have a fixed length");
+        fails(m.narrow(dim, 0, 1), Error::is_index, "not have a fixed length");
+        fails(MultiNestedTensor::cat(&[&m], dim), Error::is_index, "not have a fixed length");
+    }
+    for dim in [3, -4, i64::MAX, i64::MIN] {
+        fails(m.size(dim), Error::is_index, "Dimension out of range");
+        fails(m.index_select(dim, &longs(&[0])), Error::is_index, "Dimension out of range");
+        fails(MultiNestedTensor::cat(&[&m], dim), Error::is_index, "Dimension out of range");
+    }
+}
+
+#[test]
+fn properties() {
+    let m = m();
+    assert_eq!((m.num_rows(), m.num_cols(), m.len(), m.is_empty()), (3, 2, 3, false));
+    assert_eq!((m.shape(), m.dim()), ([3, 2, -1], 3));
+    for (dim, size) in [(0, 3), (-3, 3), (1, 2), (-2, 2)] {
+        assert_eq!(m.size(dim).unwrap(), size);
+    }
+    assert_eq!((m.dtype().unwrap(), m.device(), m.is_floating_point()), (DType::Int64, Device::Cpu, false));
+    assert!(m.to_dtype(DType::Float32).unwrap().is_floating_point());
+    assert_eq!(m.to_string(), "MultiNestedTensor(num_rows=3, num_cols=2, device='cpu')");
+    assert_eq!(show_tensor(&m.lengths().unwrap()), "int64[3, 2](2, 1, 1, 3, 2, 1)");
+    let rows: Vec<_> = m.iter().map(|row| show(&row.unwrap())).collect();
+    assert_eq!(rows, ["1x2 v[1, 2, 3] o[0, 2, 3]", "1x2 v[4, 5, 6, 7] o[0, 1, 4]", "1x2 v[8, 9, 10] o[0, 2, 3]"]);
+    let (rows, cols, values, offset) = m.shallow_clone().into_parts();
+    assert_eq!(show(&MultiNestedTensor::try_new(rows, cols, values, offset).unwrap()), show(&m));
+}
+
+#[test]
+fn construction_is_checked() {
+    let shape = Error::is_shape;
+    let new = MultiNestedTensor::try_new;
+    let three = || longs(&[1, 2, 3]);
+    assert_eq!(show(&new(1, 2, three(), longs(&[0, 2, 3])).unwrap()), "1x2 v[1, 2, 3] o[0, 2, 3]");
+    fails(new(1, 1, three(), longs(&[0, 2, 3])), shape, "3 offsets don't fit 1 rows of 1 columns");
+    fails(new(2, 2, three(), longs(&[0, 2, 3])), shape, "3 offsets don't fit 2 rows of 2 columns");
+    fails(new(0, 2, longs(&[]), longs(&[0, 0, 0])), shape, "3 offsets don't fit");
+    fails(new(1, 2, three(), longs(&[1, 2, 3])), shape, "start at 1");
+    fails(new(1, 2, three(), longs(&[0, 2, 2])), shape, "end at 2, but there are 3 values");
+    fails(new(1, 2, three(), longs(&[0, 2, i64::MAX])), shape, "there are 3 values");
+    let error = new(2, 2, three(), longs(&[0, 2, 2, 1, 3])).unwrap_err();
+    assert_eq!((error.is_shape(), error.row(), error.to_string().contains("fall from 2 to 1")), (true, Some(1), true));
+    fails(new(1, 2, three(), longs(&[0, i64::MAX, i64::MIN])), shape, "fall from");
+    fails(new(1, 2, three(), longs(&[0, 2, 3]).to_kind(Kind::Int)), shape, "must be int64");
+    fails(new(1, 2, three(), longs(&[0, 2, 3]).to_kind(Kind::Float)), shape, "must be int64");
+    fails(new(1, 2, three(), longs(&[0, 2, 3]).reshape([3, 1])), shape, "of one dim");
+    fails(new(1, 2, three(), longs(&[])), shape, "at least one number");
+    fails(new(1, 2, three().reshape([3, 1]), longs(&[0, 2, 3])), shape, "must be of one dim");
+    fails(new(1, 2, three().get(0), longs(&[0, 2, 3])), shape, "no dims");
+    fails(new(1, 2, Tensor::new(), longs(&[0, 2, 3])), shape, "undefined");
+    fails(new(1, 2, three(), Tensor::new()), shape, "undefined");
+    let nested = JaggedTensor::from_rows(&[three(), longs(&[4])]).unwrap().to_strided_nested().unwrap();
+    fails(new(1, 2, nested.shallow_clone(), longs(&[0, 2, 3])), shape, "a nested tensor");
+    fails(new(1, 2, three(), nested), shape, "a nested tensor");
+    for (rows, cols) in [(-1, 2), (1, -2), (-1, -2), (i64::MIN, i64::MIN)] {
+        fails(new(rows, cols, three(), longs(&[0, 2, 3])), shape, "can't be negative");
+    }
+    for (rows, cols) in [(i64::MAX, i64::MAX), (i64::MAX, 1), (i64::MAX, 2), (1 << 32, 1 << 32)] {
+        fails(new(rows, cols, longs(&[]), longs(&[0])), shape, "don't fit");
+    }
+    // Offsets need not be contiguous.
+    let strided = longs(&[0, 9, 2, 9, 3, 9]).slice(0, 0, None, 2);
+    assert_eq!(show(&new(1, 2, three(), strided).unwrap().index((.., 1)).unwrap()), "1x1 v[3] o[0, 1]");
+    let strided = longs(&[1, 9, 2, 9, 3, 9]).slice(0, 0, None, 2);
+    let mnt = new(3, 1, strided, longs(&[0, 1, 1, 3])).unwrap();
+    assert_eq!(show(&mnt.index([2, 0]).unwrap()), "2x1 v[2, 3, 1] o[0, 2, 3]");
+    assert_eq!(show_tensor(&mnt.to_dense(0).unwrap()), "int64[3, 1, 2](1, 0, 0, 0, 2, 3)");
+}
+
+#[test]
+fn from_a_matrix_of_tensors() {
+    let from = |rows: &[Vec<Tensor>]| MultiNestedTensor::from_tensor_mat(rows);
+    let error = from(&[vec![longs(&[1]), longs(&[2])], vec![longs(&[3])]]).unwrap_err();
+    let text = "a row of 1 cells after rows of 2 (row 1); the length of each row must be the same";
+    assert_eq!((error.is_shape(), error.to_string().as_str()), (true, text));
+    fails(from(&[vec![longs(&[1]), longs(&[2]).reshape([1, 1])]]), Error::is_shape, "needs to be 1-dimensional");
+    fails(from(&[vec![longs(&[1]).get(0)]]), Error::is_shape, "needs to be 1-dimensional");
+    fails(from(&[vec![Tensor::new()]]), Error::is_shape, "undefined");
+    let promoted = from(&[vec![longs(&[1]), Tensor::from_slice(&[2.5f32])]]).unwrap();
+    assert_eq!(show_tensor(promoted.values()), "float32[2](1, 2.5)");
+    let promoted = from(&[vec![longs(&[1]), Tensor::from_slice::<f32>(&[])]]).unwrap();
+    assert_eq!(show_tensor(promoted.values()), "float32[1](1)");
+    assert_eq!(show(&from(&[]).unwrap()), "0x0 v[] o[0]");
+    assert_eq!(show(&from(&[vec![], vec![]]).unwrap()), "2x0 v[] o[0]");
+    assert_eq!(from(&[]).unwrap().dtype().unwrap(), DType::Float32);
+}
+
+#[test]
+fn dense() {
+    let expected = "int64[3, 2, 3](1, 2, -1, 3, -1, -1, 4, -1, -1, 5, 6, 7, 8, 9, -1, 10, -1, -1)";
+    assert_eq!(show_tensor(&m().to_dense(-1).unwrap()), expected);
+    assert_eq!(show_tensor(&m().index((0, ..)).unwrap().to_dense(1.7).unwrap()), "int64[1, 2, 2](1, 2, 3, 1)");
+    let bytes = m().index(0).unwrap().to_dtype(DType::Uint8).unwrap();
+    assert_eq!(show_tensor(&bytes.to_dense(-1).unwrap()), "uint8[1, 2, 2](1, 2, 3, 255)");
+    let bools = bytes.to_dtype(DType::Bool).unwrap();
+    assert_eq!(show_tensor(&bools.to_dense(0).unwrap()), "bool[1, 2, 2](T, T, T, F)");
+    assert!(m().to_dense(f64::NAN).is_err());
+    assert_eq!(
+        m().to_dtype(DType::Float16).unwrap().to_dense(f64::NAN).unwrap().isnan().sum(Kind::Int64).int64_value(&[]),
+        8
+    );
+    // All empty, no rows, no columns.
+    assert_eq!(mnt(&vec![vec![vec![], vec![]]]).to_dense(0).unwrap().size(), [1, 2, 0]);
+    assert_eq!(m().index(0..0).unwrap().to_dense(0).unwrap().size(), [0, 2, 0]);
+    assert_eq!(m().index((.., 0..0)).unwrap().to_dense(0).unwrap().size(), [3, 0, 0]);
+}
+
+fn holes() -> MultiNestedTensor {
+    mnt(&vec![vec![vec![100, -1], vec![100, -1, -1]], vec![vec![-1], vec![-1, -1]]])
+}
+
+#[test]
+fn filling_a_column() {
+    let mut first = holes();
+    first.fillna_col(0, 0).unwrap();
+    assert_eq!(numbers(first.values()), [100, 0, 100, -1, -1, 0, -1, -1]);
+    let mut second = holes();
+    second.fillna_col(-1, 1).unwrap();
+    assert_eq!(numbers(second.values()), [100, -1, 100, 1, 1, -1, 1, 1]);
+    second.fillna_col(1, 7).unwrap();
+    assert_eq!(numbers(second.values()), [100, -1, 100, 1, 1, -1, 1, 1]);
+
+    let nan = f32::NAN;
+    let values = Tensor::from_slice(&[100.0, nan, nan, 100.0, nan, nan, nan, 100.0]);
+    let mut floats = MultiNestedTensor::try_new(2, 2, values, longs(&[0, 2, 5, 6, 8])).unwrap();
+    floats.fillna_col(0, 0).unwrap();
+    assert_eq!(show_tensor(floats.values()), "float32[8](100, 0, NaN, 100, NaN, 0, NaN, 100)");
+    let mut minus = MultiNestedTensor::from_tensor_mat(&[[Tensor::from_slice(&[-1.0, f64::NAN])]]).unwrap();
+    minus.fillna_col(0, 2.5).unwrap();
+    assert_eq!(show_tensor(minus.values()), "float64[2](-1, 2.5)");
+
+    // A float is cut, a number that doesn't fit refused, uint8 has 255 for -1.
+    first.fillna_col(1, 2.9).unwrap();
+    assert_eq!(numbers(first.values()), [100, 0, 100, 2, 2, 0, 2, 2]);
+    let mut bytes = holes().to_dtype(DType::Uint8).unwrap();
+    bytes.fillna_col(0, 5).unwrap();
+    assert_eq!(numbers(bytes.values()), [100, 5, 100, 255, 255, 5, 255, 255]);
+    assert!(bytes.fillna_col(1, 300).is_err());
+    let mut small = holes().to_dtype(DType::Int8).unwrap();
+    assert!(small.fillna_col(0, 128).is_err() && small.fillna_col(0, f64::NAN).is_err());
+    let mut bools = holes().to_dtype(DType::Bool).unwrap();
+    bools.fillna_col(0, 0).unwrap();
+    assert_eq!(numbers(bools.values()), [1; 8]);
+
+    for col in [2, -3, i64::MAX] {
+        fails(first.fillna_col(col, 0), Error::is_index, "out of bounds for 2 columns");
+    }
+    fails(m().index((.., 0..0)).unwrap().fillna_col(0, 0), Error::is_index, "out of bounds for 0 columns");
+    m().index(0..0).unwrap().fillna_col(1, 0).unwrap();
+    let leaf = Tensor::from_slice(&[1.0f32, f32::NAN]).set_requires_grad(true);
+    let mut leaf = MultiNestedTensor::try_new(1, 1, leaf, longs(&[0, 2])).unwrap();
+    assert!(leaf.fillna_col(0, 0).unwrap_err().to_string().contains("leaf"));
+}
+
+#[test]
+fn filling_a_column_with_one_number_each() {
+    let mut each = holes();
+    each.fillna_col_with(1, &longs(&[1, 2, 3, 4])).unwrap();
+    assert_eq!(numbers(each.values()), [100, -1, 100, 1, 2, -1, 3, 4]);
+    each.fillna_col_with(0, &Tensor::from_slice(&[9.9f32])).unwrap();
+    assert_eq!(numbers(each.values()), [100, 9, 100, 1, 2, 9, 3, 4]);
+    let mut one = holes();
+    one.fillna_col_with(0, &longs(&[6]).get(0).to_kind(Kind::Int8)).unwrap();
+    assert_eq!(numbers(one.values()), [100, 6, 100, -1, -1, 6, -1, -1]);
+    for wrong in [longs(&[1, 2, 3]), longs(&[]), longs(&[1, 2, 3, 4]).reshape([2, 2])] {
+        fails(one.fillna_col_with(1, &wrong), Error::is_shape, "for 4 missing ones in column 1");
+    }
+    fails(one.fillna_col_with(1, &Tensor::new()), Error::is_shape, "undefined");
+    fails(one.fillna_col_with(2, &longs(&[1])), Error::is_index, "out of bounds");
+    let mut small = holes().to_dtype(DType::Int8).unwrap();
+    for large in [longs(&[200]), longs(&[-129]), Tensor::from_slice(&[f32::NAN]), Tensor::from_slice(&[1e30])] {
+        fails(small.fillna_col_with(1, &large), Error::is_overflow, "can't hold");
+    }
+    assert_eq!(numbers(small.values()), numbers(holes().values()));
+}
+
+#[test]
+fn views_share_and_the_rest_copies() {
+    let m = m();
+    let at =
+        |mnt: &MultiNestedTensor| (mnt.values().data_ptr() as usize).wrapping_sub(m.values().data_ptr() as usize) / 8;
+    assert_eq!(at(&m.index(1).unwrap()), 3);
+    assert_eq!(at(&m.index(1..).unwrap()), 3);
+    assert_eq!(at(&m.index((1, 1..)).unwrap()), 4);
+    assert_eq!(at(&m.shallow_clone()), 0);
+    assert_eq!(at(&m.to_device(Device::Cpu).unwrap()), 0);
+    assert_eq!(m.cell(1, 1).unwrap().data_ptr() as usize, m.values().data_ptr() as usize + 32);
+    for copied in
+        [m.index([1]), m.index((.., 0)), m.index(slice(None, None, 2)), m.copy(), MultiNestedTensor::cat(&[&m], 0)]
+    {
+        assert!(at(&copied.unwrap()) >= 10);
+    }
+    let (clone, copy) = (m.shallow_clone(), m.copy().unwrap());
+    assert_ne!(copy.offset().data_ptr(), m.offset().data_ptr());
+    assert_eq!(clone.offset().data_ptr(), m.offset().data_ptr());
+
+    // What is filled in a view is filled in the whole.
+    let whole = holes();
+    whole.index(1..).unwrap().fillna_col(1, 7).unwrap();
+    assert_eq!(numbers(whole.values()), [100, -1, 100, -1, -1, -1, 7, 7]);
+    whole.index([0]).unwrap().fillna_col(1, 8).unwrap();
+    assert_eq!(numbers(whole.values()), [100, -1, 100, -1, -1, -1, 7, 7]);
+    let mut same = whole.shallow_clone();
+    same.fillna_col(0, 9).unwrap();
+    assert_eq!(numbers(whole.values()), [100, 9, 100, -1, -1, 9, 7, 7]);
+}
+
+#[test]
+fn joining() {
+    let (m, mm) = (m(), mm());
+    let cat = |parts: &[&MultiNestedTensor], dim| MultiNestedTensor::cat(parts, dim);
+    let part = |index: CellIndex| m.index(index).unwrap();
+    let joined = cat(&[&mm, &mm.index((.., 1..3)).unwrap()], 1).unwrap();
+    let expected = "2x6 v[1, 2, 3, 4, 5, 3, 6, 7, 8, 9, 10, 7, 8, 9] o[0, 2, 3, 3, 5, 6, 6, 7, 7, 10, 11, 11, 14]";
+    assert_eq!(show(&joined), expected);
+    for (rows, cols) in [(0, 1), (-3, -2)] {
+        assert_eq!(show(&cat(&[&part((..1).into()), &part((1..).into())], rows).unwrap()), show(&m));
+        assert_eq!(show(&cat(&[&part((.., ..1).into()), &part((.., 1..).into())], cols).unwrap()), show(&m));
+        assert_eq!(show(&cat(&[&part((0..0).into()), &m], rows).unwrap()), show(&m));
+        assert_eq!(show(&cat(&[&m, &part((.., 0..0).into())], cols).unwrap()), show(&m));
+        assert_eq!(cat(&[&m, &m], rows).unwrap().shape(), [6, 2, -1]);
+        let none = part((.., 0..0).into());
+        assert_eq!(show(&cat(&[&none, &none], cols).unwrap()), "3x0 v[] o[0]");
+        let floats = m.to_dtype(DType::Float32).unwrap();
+        assert_eq!(
+            show_tensor(cat(&[&part(0.into()), &floats.index(0).unwrap()], rows).unwrap().values()),
+            "float32[6](1, 2, 3, 1, 2, 3)"
+        );
+        assert_eq!(
+            show_tensor(cat(&[&part(0.into()), &floats.index(0).unwrap()], cols).unwrap().values()),
+            "float32[6](1, 2, 3, 1, 2, 3)"
+        );
+    }
+    fails(cat(&[], 0), Error::is_shape, "Cannot concatenate");
+    fails(cat(&[&m, &mm], 0), Error::is_shape, "num_cols must be the same: 2 and 4");
+    fails(cat(&[&m, &mm], 1), Error::is_shape, "num_rows must be the same: 3 and 2");
+    let endless = MultiNestedTensor::try_new(i64::MAX, 0, longs(&[]), longs(&[0])).unwrap();
+    fails(cat(&[&endless, &endless], 0), Error::is_shape, "can be counted");
+    let wide = MultiNestedTensor::try_new(0, i64::MAX, longs(&[]), longs(&[0])).unwrap();
+    fails(cat(&[&wide, &wide], 1), Error::is_shape, "can be counted");
+}
+
+#[test]
+fn empties_keep_dtype_and_shape() {
+    for dtype in [DType::Int64, DType::Uint8, DType::Bool, DType::Float16, DType::Bfloat16] {
+        let m = m().to_dtype(dtype).unwrap();
+        for (index, shape) in [
+            (CellIndex::from(0..0), [0, 2, -1]),
+            ((0..0, 1).into(), [0, 1, -1]),
+            ((0..0, [1, 2 - 2]).into(), [0, 2, -1]),
+            ((0..0, 0..1).into(), [0, 1, -1]),
+            ((.., 0..0).into(), [3, 0, -1]),
+            ((.., Vec::<i64>::new()).into(), [3, 0, -1]),
+            ((Vec::<i64>::new(), [false, false]).into(), [0, 0, -1]),
+            (vec![false; 3].into(), [0, 2, -1]),
+        ] {
+            let empty = m.index(index.clone()).unwrap();
+            assert_eq!((empty.shape(), empty.dtype().unwrap()), (shape, dtype), "{index:?}");
+            assert_eq!((numbers(empty.offset()), empty.values().size()), (vec![0], vec![0]), "{index:?}");
+            assert_eq!(empty.iter().count(), shape[0] as usize);
+            fails(empty.cell(0, 0), Error::is_index, "out of bounds");
+        }
+    }
+    // More rows than memory, but nothing in them.
+    let endless = MultiNestedTensor::try_new(i64::MAX, 0, longs(&[]), longs(&[0])).unwrap();
+    assert_eq!(endless.index(5..).unwrap().num_rows(), i64::MAX - 5);
+    assert_eq!(endless.index(slice(None, None, i64::MAX)).unwrap().num_rows(), 1);
+    fails(endless.index(slice(None, None, -1)), Error::is_index, "more than memory holds");
+    assert_eq!(endless.index(slice(None, None, i64::MIN)).unwrap().num_rows(), 1);
+    assert_eq!(endless.to_dense(0).unwrap().size(), [i64::MAX, 0, 0]);
+}
+
+#[test]
+fn any_dtype() {
+    for dtype in
+        [DType::Uint8, DType::Int8, DType::Int16, DType::Int32, DType::Float16, DType::Float64, DType::Bfloat16]
+    {
+        let m = m().to_dtype(dtype).unwrap();
+        gives(&m, ([2, 0], [1, 0]), "2x2 v[10, 8, 9, 3, 1, 2] o[0, 1, 3, 4, 6]");
+        assert_eq!(m.index((.., 1)).unwrap().dtype().unwrap(), dtype);
+        assert_eq!(MultiNestedTensor::cat(&[&m, &m], 1).unwrap().dtype().unwrap(), dtype);
+        assert_eq!(DType::from(m.to_dense(0).unwrap().kind()), dtype);
+        assert!(m.equal(&m.copy().unwrap()).unwrap() && m.allclose(&m, 1e-5, 1e-8, false).unwrap(), "{dtype}");
+        assert_eq!(numbers(m.offset()), [0, 2, 3, 4, 7, 9, 10]);
+    }
+    let bools =
+        MultiNestedTensor::from_tensor_mat(&[[Tensor::from_slice(&[true]), Tensor::from_slice(&[true, false])]]);
+    let bools = bools.unwrap();
+    assert_eq!(show_tensor(bools.index((.., [1, 0])).unwrap().values()), "bool[3](T, F, T)");
+    assert!(bools.allclose(&bools, 1e-5, 1e-8, false).unwrap());
+}
+
+#[test]
+fn comparing() {
+    let m = m();
+    let close = |left: &MultiNestedTensor, right: &MultiNestedTensor| left.allclose(right, 1e-5, 1e-8, false).unwrap();
+    assert!(m.equal(&m).unwrap() && close(&m, &m));
+    for other in [m.index(..2).unwrap(), m.index((.., [1, 0])).unwrap(), m.index([0, 0, 0]).unwrap()] {
+        assert!(!m.equal(&other).unwrap() && !close(&m, &other));
+    }
+    let reshaped = MultiNestedTensor::try_new(2, 3, m.values().shallow_clone(), m.offset().shallow_clone()).unwrap();
+    assert!(!m.equal(&reshaped).unwrap() && !close(&m, &reshaped));
+    let floats = m.to_dtype(DType::Float64).unwrap();
+    assert!(!m.equal(&floats).unwrap());
+    fails(m.allclose(&floats, 1e-5, 1e-8, false), Error::is_shape, "dtypes int64 and float64");
+    let near = floats.to_dense(0).unwrap().flatten(0, -1).slice(0, 0, 10, 1) * 0.0 + floats.values() * (1.0 + 1e-6);
+    let near = MultiNestedTensor::try_new(3, 2, near, m.offset().shallow_clone()).unwrap();
+    assert!(close(&floats, &near) && !floats.equal(&near).unwrap());
+    assert!(!floats.allclose(&near, 1e-9, 0.0, false).unwrap());
+    // Offsets are compared exactly, however large.
+    let big = |at| {
+        let values = Tensor::zeros([300_000], (Kind::Uint8, Device::Cpu));
+        MultiNestedTensor::try_new(1, 2, values, longs(&[0, at, 300_000])).unwrap()
+    };
+    assert!(close(&big(200_000), &big(200_000)) && !close(&big(200_000), &big(200_001)));
+    let nan = MultiNestedTensor::from_tensor_mat(&[[Tensor::from_slice(&[f32::NAN])]]).unwrap();
+    assert!(!close(&nan, &nan) && nan.allclose(&nan, 1e-5, 1e-8, true).unwrap() && !nan.equal(&nan).unwrap());
+}
+
+#[test]
+fn jagged_columns() {
+    let jagged =
+        |rows: &[&[i64]]| JaggedTensor::from_rows(&rows.iter().map(|row| longs(row)).collect::<Vec<_>>()).unwrap();
+    let (a, b) = (jagged(&[&[1, 2], &[], &[3]]), jagged(&[&[], &[4], &[5, 6]]));
+    let both = MultiNestedTensor::from_jagged(&[&a, &b]).unwrap();
+    assert_eq!(show(&both), "3x2 v[1, 2, 4, 3, 5, 6] o[0, 2, 2, 2, 3, 4, 6]");
+    let back: Vec<_> = both.to_jagged().unwrap().iter().map(show_jagged).collect();
+    assert_eq!(back, [show_jagged(&a), show_jagged(&b)]);
+    assert_eq!(show_jagged(&m().to_jagged().unwrap()[1]), "jag(int64[5](3, 5, 6, 7, 10); 0, 1, 4, 5)");
+
+    let mixed = b.to_dtype(DType::Float32).unwrap();
+    assert_eq!(MultiNestedTensor::from_jagged(&[&a, &mixed]).unwrap().dtype().unwrap(), DType::Float32);
+    // Jagged slices and strided values come as they are.
+    let wide = JaggedTensor::try_new(longs(&[7, 0, 8, 0]).slice(0, 0, None, 2), longs(&[0, 1, 1, 2])).unwrap();
+    let both = MultiNestedTensor::from_jagged(&[&wide.index(1..).unwrap(), &a.index(..2).unwrap()]).unwrap();
+    assert_eq!(show(&both), "2x2 v[1, 2, 8] o[0, 0, 2, 3, 3]");
+    assert_eq!(show(&MultiNestedTensor::from_jagged(&[&a.index(0..0).unwrap()]).unwrap()), "0x1 v[] o[0]");
+
+    let single = m().index((.., 0)).unwrap();
+    assert_eq!(single.to_jagged().unwrap()[0].values().data_ptr(), single.values().data_ptr());
+    let alone = MultiNestedTensor::from_jagged(&[&a]).unwrap();
+    assert_ne!(alone.values().data_ptr(), a.values().data_ptr());
+
+    fails(MultiNestedTensor::from_jagged(&[]), Error::is_shape, "at least one");
+    let short = a.index(..2).unwrap();
+    fails(MultiNestedTensor::from_jagged(&[&a, &short]), Error::is_shape, "column 1 has 2 rows, column 0 has 3");
+    let wide = JaggedTensor::from_rows(&[longs(&[1, 2]).reshape([1, 2])]).unwrap();
+    fails(MultiNestedTensor::from_jagged(&[&wide]), Error::is_shape, "column 0 has shape [1, -1, 2]");
+
+    // Gradients come back to the columns.
+    let leaf = Tensor::from_slice(&[1.0f32, 2.0, 3.0]).set_requires_grad(true);
+    let column = JaggedTensor::try_new(leaf.shallow_clone(), longs(&[0, 1, 3])).unwrap();
+    let joined = MultiNestedTensor::from_jagged(&[&column, &column]).unwrap();
+    joined.index((1, 0)).unwrap().to_dense(0).unwrap().sum(Kind::Float).backward();
+    assert_eq!(show_tensor(&leaf.grad()), "float32[3](0, 1, 1)");
+}
+
+#[test]
+fn devices_and_pinning() {
+    let m = m();
+    let absent = Device::Cuda(usize::try_from(tch::Cuda::device_count()).unwrap());
+    assert!(m.to_device(absent).is_err());
+    if tch::Cuda::is_available() {
+        let pinned = m.pin_memory().unwrap();
+        assert!(pinned.is_pinned().unwrap() && !m.is_pinned().unwrap());
+        let moved = m.to_device(Device::Cuda(0)).unwrap();
+        assert_eq!(moved.to_string(), "MultiNestedTensor(num_rows=3, num_cols=2, device='cuda:0')");
+        let part = moved.index(([2, 0], 1..)).unwrap();
+        assert_eq!((part.device(), part.offset().device()), (Device::Cuda(0), Device::Cuda(0)));
+        fails(m.equal(&moved), Error::is_device, "move them to one device");
+        fails(moved.pin_memory(), Error::is_device, "move them to the cpu first");
+    } else {
+        assert!(!m.is_pinned().unwrap());
+        fails(m.pin_memory(), Error::is_device, "pinned by CUDA, which isn't there");
+    }
+}
+
+/// One way to take part of a dim, and the same for a list.
+fn part() -> impl Strategy<Value = Index> {
+    let bound = || prop_oneof![Just(None), (-12i64..12).prop_map(Some)];
+    prop_oneof![
+        (-11i64..11).prop_map(Index::Row),
+        (bound(), bound(), prop_oneof![-4i64..0, 1i64..5, Just(i64::MAX), Just(i64::MIN)])
+            .prop_map(|(start, stop, step)| Index::Slice { start, stop, step }),
+        prop::collection::vec(-9i64..9, 0..6).prop_map(Index::Rows),
+        prop::collection::vec(any::<bool>(), 0..10).prop_map(Index::Mask),
+    ]
+}
+
+/// Which of `size` places an index takes, told as Python would; `None` for an error.
+fn places(index: &Index, size: i64) -> Option<Vec<usize>> {
+    let one = |at: i64| {
+        let at = if at < 0 { at + size } else { at };
+        (0..size).contains(&at).then_some(at as usize)
+    };
+    match index {
+        Index::Row(row) => Some(vec![one(*row)?]),
+        Index::Rows(rows) => rows.iter().map(|row| one(*row)).collect(),
+        Index::Mask(mask) => (mask.len() as i64 == size).then(|| (0..mask.len()).filter(|at| mask[*at]).collect()),
+        Index::Slice { start, stop, step } => {
+            let from_end = |bound: i64| if bound < 0 { bound + size } else { bound };
+            // Steps are taken one by one over all places there are.
+            let mut all: Vec<i64> = (0..size).collect();
+            if *step < 0 {
+                all.reverse();
+                all.retain(|at| start.is_none_or(|start| *at <= from_end(start)));
+                all.retain(|at| stop.is_none_or(|stop| *at > from_end(stop)));
+            } else {
+                all.retain(|at| start.is_none_or(|start| *at >= from_end(start)));
+                all.retain(|at| stop.is_none_or(|stop| *at < from_end(stop)));
+            }
+            let step = usize::try_from(step.unsigned_abs()).unwrap();
+            Some(all.into_iter().step_by(step).map(|at| at as usize).collect())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn lists() -> impl Strategy<Value = Lists> {
+    (0usize..9, 0usize..9).prop_flat_map(|(rows, cols)| {
+        let cell = prop::collection::vec(-99i64..99, 0..4);
+        prop::collection::vec(prop::collection::vec(cell, cols), rows)
+    })
+}
+
+fn cols_of(lists: &Lists) -> i64 {
+    lists.first().map_or(0, |row| row.len() as i64)
+}
+
+fn to_lists(mnt: &MultiNestedTensor) -> Lists {
+    let cell = |row, col| numbers(&mnt.cell(row, col).unwrap());
+    (0..mnt.num_rows()).map(|row| (0..mnt.num_cols()).map(|col| cell(row, col)).collect()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn indexing_agrees_with_lists(lists in lists(), rows in part(), cols in part()) {
+        let mnt = mnt(&lists);
+        prop_assert_eq!(to_lists(&mnt), lists.clone());
+        let places = (places(&rows, lists.len() as i64), places(&cols, cols_of(&lists)));
+        let found = mnt.index((rows, cols));
+        let (Some(rows), Some(cols)) = places else {
+            prop_assert!(found.unwrap_err().is_index());
+            return Ok(());
+        };
+        let expected: Lists = rows.iter().map(|row| cols.iter().map(|col| lists[*row][*col].clone()).collect()).collect();
+        let found = found.unwrap();
+        prop_assert_eq!(found.shape(), [rows.len() as i64, cols.len() as i64, -1]);
+        prop_assert_eq!(to_lists(&found), expected);
+    }
+
+    #[test]
+    fn joining_and_splitting_agree_with_lists(lists in lists(), at in 0i64..9) {
+        let mnt = mnt(&lists);
+        let rows = [&mnt.index(..at).unwrap(), &mnt.index(at..).unwrap()];
+        prop_assert_eq!(to_lists(&MultiNestedTensor::cat(&rows, 0).unwrap()), lists.clone());
+        let cols = [&mnt.index((.., ..at)).unwrap(), &mnt.index((.., at..)).unwrap()];
+        let joined = MultiNestedTensor::cat(&cols, 1).unwrap();
+        prop_assert!(joined.equal(&mnt).unwrap());
+        let columns = mnt.to_jagged().unwrap();
+        prop_assert_eq!(columns.len() as i64, mnt.num_cols());
+        if !columns.is_empty() {
+            let joined = MultiNestedTensor::from_jagged(&columns.iter().collect::<Vec<_>>()).unwrap();
+            prop_assert!(joined.equal(&mnt).unwrap());
+        }
+        let dense = mnt.to_dense(-100).unwrap();
+        let longest = lists.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        prop_assert_eq!(dense.size(), [mnt.num_rows(), mnt.num_cols(), longest as i64]);
+        let padded = lists.iter().flatten().flat_map(|cell| {
+            cell.iter().copied().chain(std::iter::repeat(-100)).take(longest).collect::<Vec<_>>()
+        });
+        prop_assert_eq!(numbers(&dense.flatten(0, -1)), padded.collect::<Vec<_>>());
+    }
+}
