@@ -17,6 +17,7 @@ mod read;
 mod split;
 mod stack;
 mod tensordict;
+mod write_at;
 
 pub use builder::LazyStackBuilder;
 pub use densify::Ragged;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::array::{Array, ArrayRef, UInt64Array, new_null_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use tch::{Device, Kind, Tensor};
@@ -102,6 +102,39 @@ impl NonTensorStack {
     /// The one value of a batch without dims as everyone's in a batch of this size.
     pub(crate) fn broadcast(&self, batch_size: &[i64]) -> Result<NonTensorStack> {
         self.rearrange(|places| Ok(places.f_expand(batch_size, false)?))
+    }
+
+    /// The same values but for some places, which `part` gives of the places `0..` in the shape of the batch:
+    /// there, those of `new`, repeated where its dims are 1.
+    pub(crate) fn overwritten(
+        &self,
+        new: &NonTensorStack,
+        part: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<NonTensorStack> {
+        let both = [self.clone(), new.clone()];
+        let (typed, joined) = NonTensorStack::join(&both)?;
+        let field = Arc::clone(&typed.field);
+        let count = self.values.len() as i64;
+        let places = Tensor::f_arange(count, (Kind::Int64, Device::Cpu))?;
+        let target = part(&places.f_view(self.batch_size.as_slice())?)?;
+        let source = Tensor::f_arange_start(count, count + new.values.len() as i64, (Kind::Int64, Device::Cpu))?;
+        let source = source.f_view(new.batch_size.as_slice())?.f_expand(target.size(), false).map_err(|_| {
+            Error::shape(format!(
+                "values of batch size {:?} don't fit the part, whose batch size is {:?}",
+                new.batch_size,
+                target.size()
+            ))
+        })?;
+        let written = places.f_scatter(0, &target.f_reshape([-1])?, &source.f_reshape([-1])?)?;
+        let whole = NonTensorStack { field, values: joined, batch_size: vec![count + new.values.len() as i64] };
+        whole.rearrange(|_| Ok(written.f_view(self.batch_size.as_slice())?))
+    }
+
+    /// Nulls of the same type in a batch of this size.
+    pub(crate) fn nulls(&self, batch_size: &[i64]) -> Result<NonTensorStack> {
+        let values = new_null_array(self.data_type(), 1);
+        let field = Arc::new(self.field.as_ref().clone().with_nullable(true));
+        NonTensorStack { field, values, batch_size: vec![] }.broadcast(batch_size)
     }
 
     /// The pieces along a batch dim.

@@ -16,6 +16,7 @@ mod engine_plans;
 mod engine_streams;
 #[cfg(feature = "datafusion")]
 mod explain;
+mod indexed_writes;
 mod indexing;
 mod jagged;
 mod lazy_stacks;

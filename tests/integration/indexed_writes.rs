@@ -1,0 +1,239 @@
+//! Writing to parts of the batch, and picking by tensors.
+
+use std::sync::Arc;
+
+use arrow::array::StringArray;
+use proptest::prelude::*;
+use tch::{Device, Kind, Tensor};
+use tensorquery::{Entry, Error, Index, Indices, JaggedTensor, NonTensorStack, TensorDict};
+
+use crate::show::{show, show_entry, show_tensor};
+
+fn longs(values: &[i64]) -> Tensor {
+    Tensor::from_slice(values)
+}
+
+fn member(values: &[i64]) -> TensorDict {
+    TensorDict::from_entries([("a", longs(values))]).unwrap().with_batch_size(&[values.len() as i64]).unwrap()
+}
+
+fn stack(dim: i64) -> TensorDict {
+    TensorDict::lazy_stack([member(&[0, 1, 2]), member(&[100, 101, 102])], dim).unwrap()
+}
+
+fn words(words: &[&str]) -> NonTensorStack {
+    NonTensorStack::new(Arc::new(StringArray::from(words.to_vec())))
+}
+
+fn refused(error: &Error, is: impl Fn(&Error) -> bool, parts: &[&str]) {
+    let text = error.to_string();
+    assert!(is(error) && parts.iter().all(|part| text.contains(part)), "{text} lacks one of {parts:?}");
+}
+
+#[test]
+fn parts_are_read_and_written() {
+    for mut dict in [stack(0), stack(0).stacked_by_hand()] {
+        assert_eq!(show_entry(&dict.get_at("a", (.., 1)).unwrap()), "int64[2](1, 101)");
+        let handle = dict.index(0).unwrap().tensor("a").unwrap();
+        dict.set_at("a", longs(&[7, 8]), (.., 1)).unwrap();
+        dict.set_at("a", longs(&[5]), (0, 2..)).unwrap();
+        assert_eq!(show(&dict), "{a: int64[2, 3](0, 7, 5, 100, 8, 102)}");
+        assert_eq!(show_tensor(&handle), "int64[3](0, 7, 5)", "in place");
+        dict.set_at("a", longs(&[1, 2]), ([1, 0], [0, 2])).unwrap();
+        assert_eq!(show(&dict), "{a: int64[2, 3](0, 7, 2, 1, 8, 102)}");
+        // Cast to the dtype, repeated where it is 1 long.
+        dict.set_at("a", Tensor::from_slice(&[2.5f32]), ()).unwrap();
+        assert_eq!(show(&dict), "{a: int64[2, 3](2, 2, 2, 2, 2, 2)}");
+        dict.set_at("a", longs(&[1, 2]).view([2, 1]), ..).unwrap();
+        dict.set_at(
+            "a",
+            longs(&[9]).get(0),
+            Index::GridMask { mask: vec![true, false, false, false, false, true], shape: vec![2, 3] },
+        )
+        .unwrap();
+        assert_eq!(show(&dict), "{a: int64[2, 3](9, 1, 1, 2, 2, 9)}");
+        let backwards = Index::Slice { start: None, stop: None, step: -1 };
+        dict.set_at("a", longs(&[1, 2, 3]), (0, backwards)).unwrap();
+        assert_eq!(show(&dict), "{a: int64[2, 3](3, 2, 1, 2, 2, 9)}");
+        dict.lock();
+        dict.set_at("a", longs(&[0]).get(0), (1, 1)).unwrap();
+        let before = show(&dict);
+        assert_eq!(before, "{a: int64[2, 3](3, 2, 1, 2, 0, 9)}");
+        refused(&dict.set_at("a", longs(&[1, 2]), 0).unwrap_err(), Error::is_shape, &["'a'", "[2]", "[3]"]);
+        refused(&dict.set_at("b", longs(&[1]), 0).unwrap_err(), Error::is_key, &["'b'"]);
+        refused(&dict.get_at("b", 0).unwrap_err(), Error::is_key, &["'b'"]);
+        refused(&dict.set_at("a", "text", 0).unwrap_err(), Error::is_key, &["'a'", "non_tensor"]);
+        refused(&dict.set_at("a", longs(&[1]), 2).unwrap_err(), Error::is_index, &["out of bounds"]);
+        assert!(dict.set_at("a", Tensor::new(), 0).unwrap_err().is_shape());
+        assert_eq!(show(&dict), before);
+    }
+}
+
+trait ByHand {
+    fn stacked_by_hand(&self) -> TensorDict;
+}
+
+impl ByHand for TensorDict {
+    fn stacked_by_hand(&self) -> TensorDict {
+        let entries = self.items().unwrap();
+        TensorDict::from_entries(
+            entries.into_iter().map(|(name, entry)| (name.as_str().into(), entry) as (tensorquery::NestedKey, Entry)),
+        )
+        .unwrap()
+        .with_batch_size(&self.batch_size())
+        .unwrap()
+    }
+}
+
+#[test]
+fn a_check_before_anything_is_written() {
+    let other =
+        TensorDict::from_entries([("a", Tensor::from_slice(&[0i64; 5]))]).unwrap().with_batch_size(&[5]).unwrap();
+    let mut ragged = TensorDict::lazy_stack([member(&[0, 1, 2]), other], 0).unwrap();
+    ragged.set_at("a", longs(&[7, 8]), (.., -1)).unwrap();
+    assert_eq!(show(&ragged.members()[0]), "{a: int64[3](0, 1, 7)}");
+    assert_eq!(show(&ragged.members()[1]), "{a: int64[5](0, 0, 0, 0, 8)}");
+    // Only the second member has no such row.
+    assert!(ragged.set_at("a", longs(&[1, 1]), (.., 3)).unwrap_err().is_index());
+    let three = longs(&[1, 1, 1, 1, 1, 1]).view([2, 3]);
+    assert!(ragged.set_at("a", three, ..).unwrap_err().is_shape());
+    assert_eq!(show(&ragged.members()[0]), "{a: int64[3](0, 1, 7)}");
+}
+
+#[test]
+fn values_that_are_no_tensors() {
+    let mut dict = TensorDict::new([3]);
+    dict.set("s", words(&["a", "b", "c"])).unwrap();
+    dict.set_at("s", words(&["x", "y"]), [2, 0]).unwrap();
+    assert_eq!(show(&dict), r#"{s: nts("y", "b", "x")}"#);
+    dict.set_at("s", "z", 1..).unwrap();
+    assert_eq!(show(&dict), r#"{s: nts("y", "z", "z")}"#);
+    assert!(dict.set_at("s", words(&["x", "y"]), 1).unwrap_err().is_shape());
+    let jagged = JaggedTensor::try_new(longs(&[1, 2, 3]), longs(&[0, 2, 2, 3])).unwrap();
+    dict.set("j", jagged).unwrap();
+    refused(&dict.set_at("j", longs(&[1]), 0).unwrap_err(), Error::is_shape, &["'j'", "[3, -1]"]);
+}
+
+#[test]
+fn dicts_are_written_to_parts() {
+    let mut stack = stack(0);
+    let source = |value: i64| {
+        let mut source = member(&[value, value, value]);
+        source.set("b", longs(&[value, 0, 0])).unwrap();
+        source
+    };
+    stack.put_at(0, &source(5)).unwrap();
+    assert_eq!(show(&stack.members()[0]), "{a: int64[3](5, 5, 5), b: int64[3](5, 0, 0)}");
+    assert!(!stack.contains_key("b"), "only the member that was reached");
+    stack.put_at([false, true], &TensorDict::lazy_stack([source(6)], 0).unwrap()).unwrap();
+    assert_eq!(show(&stack), "{a: int64[2, 3](5, 5, 5, 6, 6, 6), b: int64[2, 3](5, 0, 0, 6, 0, 0)}");
+    // A member reached in part: zero elsewhere.
+    let mut stack = self::stack(0);
+    let column = TensorDict::from_entries([("c", longs(&[7, 8]))]).unwrap().with_batch_size(&[2]).unwrap();
+    stack.put_at((.., 1), &column).unwrap();
+    assert_eq!(show(&stack), "{a: int64[2, 3](0, 1, 2, 100, 101, 102), c: int64[2, 3](0, 7, 0, 0, 8, 0)}");
+    // The source may be a part of the target.
+    let mut stack = self::stack(0);
+    let swapped = stack.index([1, 0]).unwrap();
+    stack.put_at([0, 1], &swapped).unwrap();
+    assert_eq!(show(&stack), "{a: int64[2, 3](100, 101, 102, 0, 1, 2)}");
+    let one = TensorDict::from_entries([("a", longs(&[3]).get(0))]).unwrap();
+    stack.put_at((.., 0), &one).unwrap();
+    assert_eq!(show(&stack), "{a: int64[2, 3](3, 101, 102, 3, 1, 2)}");
+    let before = show(&stack);
+    refused(&stack.put_at(0, &member(&[1, 2])).unwrap_err(), Error::is_shape, &["[2]", "[3]"]);
+    let mut wrong = member(&[1, 2, 3]);
+    wrong.set("z", longs(&[1, 2, 3])).unwrap();
+    wrong.set("a", "text").unwrap();
+    assert!(stack.put_at(1, &wrong).unwrap_err().is_key());
+    assert_eq!(show(&stack), before);
+    stack.lock();
+    assert!(stack.put_at(0, &source(1)).unwrap_err().is_lock());
+    stack.put_at(0, &member(&[4, 4, 4])).unwrap();
+    assert_eq!(show(&stack), "{a: int64[2, 3](4, 4, 4, 3, 1, 2)}");
+
+    let mut dense = TensorDict::new([3]);
+    dense.set(["n", "x"], longs(&[1, 2, 3])).unwrap();
+    let mut source = TensorDict::new([2]);
+    source.set(["n", "x"], longs(&[10, 30])).unwrap();
+    source.set(["n", "s"], words(&["a", "c"])).unwrap();
+    source.set(["m", "y"], longs(&[1, 2])).unwrap();
+    dense.put_at([0, 2], &source).unwrap();
+    let expected = r#"{n: {x: int64[3](10, 2, 30), s: nts("a", null, "c")}, m: {y: int64[3](1, 0, 2)}}"#;
+    assert_eq!(show(&dense), expected);
+}
+
+#[test]
+fn picking_by_tensors() {
+    let stack = stack(0);
+    assert_eq!(show(&stack.index_select(1, &longs(&[2, 0])).unwrap()), "{a: int64[2, 2](2, 0, 102, 100)}");
+    assert_eq!(show(&stack.index_select(-2, &longs(&[1])).unwrap()), "{a: int64[1, 3](100, 101, 102)}");
+    assert!(stack.index_select(2, &longs(&[0])).unwrap_err().is_index());
+    assert!(stack.index_select(0, &longs(&[0]).get(0)).unwrap_err().is_index());
+    let mask = Tensor::from_slice(&[true, false]);
+    assert_eq!(show(&stack.masked_select(&mask).unwrap()), "{a: int64[1, 3](0, 1, 2)}");
+    let mask = Tensor::from_slice(&[true, false, false, false, true, true]).view([2, 3]);
+    assert_eq!(show(&stack.masked_select(&mask).unwrap()), "{a: int64[3](0, 101, 102)}");
+    assert!(stack.masked_select(&longs(&[0])).unwrap_err().is_index());
+
+    let index = longs(&[0, 1, 0, 1, 1, 1]).view([2, 3]);
+    let gathered = stack.gather(0, &index).unwrap();
+    assert_eq!(show(&gathered), "{a: int64[2, 3](0, 101, 2, 100, 101, 102)}");
+    assert!(!gathered.is_lazy());
+    assert_eq!(stack.gather(0, &longs(&[1, 1])).unwrap().batch_size(), [2, 3]);
+    assert_eq!(show(&stack.gather(1, &longs(&[2, 0]).view([2, 1])).unwrap()), "{a: int64[2, 1](2, 100)}");
+    for (dim, index) in [(2, longs(&[0])), (1, longs(&[0])), (0, longs(&[5])), (0, longs(&[0]).get(0))] {
+        let error = stack.gather(dim, &index).unwrap_err();
+        assert!(error.is_index(), "{error}");
+    }
+    assert!(stack.gather(0, &longs(&[0; 3]).view([1, 1, 3])).unwrap_err().is_index());
+    assert!(stack.gather(0, &Tensor::from_slice(&[0.0f32])).unwrap_err().is_index());
+    let mut dict = TensorDict::new([2]);
+    dict.set("s", words(&["a", "b"])).unwrap();
+    dict.set("j", JaggedTensor::try_new(longs(&[1, 2, 3]), longs(&[0, 2, 3])).unwrap()).unwrap();
+    let gathered = dict.gather(0, &longs(&[1, 0, 1])).unwrap();
+    assert_eq!(show(&gathered), r#"{s: nts("b", "a", "b"), j: jag(int64[4](3, 1, 2, 3); 0, 1, 3, 4)}"#);
+}
+
+fn item(size: i64) -> impl Strategy<Value = Index> {
+    prop_oneof![
+        (0..size, prop_oneof![Just(1i64), Just(2), Just(-1)]).prop_map(|(start, step)| Index::Slice {
+            start: Some(start),
+            stop: None,
+            step
+        }),
+        (-size..size).prop_map(Index::Row),
+        // Without repeats, of which the last would stay.
+        Just((0..size).rev().collect::<Vec<_>>()).prop_map(Index::Rows),
+        proptest::collection::vec(any::<bool>(), size as usize).prop_map(Index::Mask),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// What is written to a part is what the part then reads, and nothing else changes.
+    #[test]
+    fn parts_read_what_was_written(dim in 0usize..3, a in item(2), b in item(3), c in item(4)) {
+        let items = vec![a, b, c];
+        // Lists in pairs must go together.
+        let tensor = || Tensor::arange(24, (Kind::Int64, Device::Cpu)).view([2, 3, 4]);
+        let whole = TensorDict::from_entries([("a", tensor())]).unwrap().with_batch_size(&[2, 3, 4]).unwrap();
+        let Ok(part) = whole.index(items.clone()) else { return Ok(()) };
+        let value = part.tensor("a").unwrap() + 1000;
+        let mut expected = tensor();
+        let places = part.tensor("a").unwrap().reshape([-1]);
+        let _ = expected.view([-1]).index_put_(&[Some(places)], &value.reshape([-1]), false);
+        let members = (0..tensor().size()[dim]).map(|at| {
+            let part = tensor().select(dim as i64, at).contiguous();
+            let batch_size = part.size();
+            TensorDict::from_entries([("a", part)]).unwrap().with_batch_size(&batch_size).unwrap()
+        });
+        let stack = TensorDict::lazy_stack(members, dim as i64).unwrap();
+        expected = expected.view([2, 3, 4]);
+        for mut dict in [whole, stack] {
+            dict.set_at("a", value.shallow_clone(), Indices::from(items.clone())).unwrap();
+            prop_assert!(dict.tensor("a").unwrap().equal(&expected), "{items:?}");
+        }
+    }
+}
