@@ -18,6 +18,7 @@ mod engine_streams;
 mod explain;
 mod jagged;
 mod multi_nested;
+mod multi_nested_ops;
 mod non_tensors;
 mod ownership;
 mod peers;
