@@ -87,7 +87,7 @@ pub use index::Index;
 pub use key::NestedKey;
 pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};
 pub use schema::{EntrySpec, TensorDictSchema};
-pub use tensor::{CellIndex, JaggedTensor, MultiNestedTensor, NonTensorStack, PaddingSide, Value};
+pub use tensor::{CellIndex, FillValue, JaggedTensor, MultiNestedTensor, NonTensorStack, PaddingSide, Value};
 
 /// The project's own pages, whose examples run with the documentation's.
 #[doc(hidden)]

@@ -99,6 +99,13 @@ pub(super) fn offsets(lengths: &Tensor) -> Result<Tensor> {
     Ok(lengths.f_cumsum(0, Kind::Int64)?.f_constant_pad_nd([1, 0])?)
 }
 
+/// 0 to before `size`.
+pub(super) fn count(size: i64, device: Device) -> Result<Tensor> {
+    // If there is no memory for them, this says so; tch would panic in `arange`, which takes a scalar.
+    drop(Tensor::f_empty([size], (Kind::Int64, device))?);
+    Ok(Tensor::f_arange(size, (Kind::Int64, device))?)
+}
+
 /// Where each value lies if cell `i` starts at `starts[i]`: value `k` of it at `starts[i] + k`. `offsets` are
 /// those of the cells one after the other.
 pub(super) fn positions(starts: &Tensor, offsets: &Tensor) -> Result<Tensor> {
@@ -106,7 +113,7 @@ pub(super) fn positions(starts: &Tensor, offsets: &Tensor) -> Result<Tensor> {
     let total = offsets.f_int64_value(&[cells])?;
     let shift = starts.f_sub(&offsets.f_narrow(0, 0, cells)?)?;
     let shift = shift.f_repeat_interleave_self_tensor(&lengths(offsets)?, 0, total)?;
-    Ok(shift.f_add(&Tensor::f_arange(total, (Kind::Int64, starts.device()))?)?)
+    Ok(shift.f_add(&count(total, starts.device())?)?)
 }
 
 /// The cells that lie from `starts` to before `ends`, copied one after the other, with their offsets.

@@ -255,8 +255,9 @@ fn nested_tensors_of_libtorch() {
     let back = JaggedTensor::from_strided_nested(&strided.to_strided_nested().unwrap()).unwrap();
     assert_eq!(show_jagged(&back), "jag(int64[2](1, 2); 0, 2)");
 
-    let empty = rows(&[]).to_dtype(DType::Int16).unwrap().to_strided_nested().unwrap();
-    assert_eq!(show_jagged(&JaggedTensor::from_strided_nested(&empty).unwrap()), "jag(int16[0](); 0)");
+    fails(rows(&[]).to_strided_nested(), Error::is_shape, "of no rows");
+    let empty = JaggedTensor::from_strided_nested(&longs(&[]).reshape([0, 3, 2])).unwrap();
+    assert_eq!((show_jagged(&empty), empty.shape()), ("jag(int64[0, 2](); 0)".to_owned(), vec![0, -1, 2]));
     let dense = JaggedTensor::from_strided_nested(&longs(&[1, 2, 3, 4]).reshape([2, 2])).unwrap();
     assert_eq!(show_jagged(&dense), "jag(int64[4](1, 2, 3, 4); 0, 2, 4)");
     // Rows [1, 2] and [1, 1] differ in their second dim.

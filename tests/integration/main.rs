@@ -21,6 +21,7 @@ mod indexing;
 mod jagged;
 mod lazy_stacks;
 mod multi_nested;
+mod multi_nested_ops;
 mod non_tensors;
 mod ownership;
 mod peers;

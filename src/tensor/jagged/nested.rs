@@ -4,6 +4,7 @@ use tch::{Device, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
+use crate::tensor::ragged;
 
 impl JaggedTensor {
     /// The rows as libtorch's nested tensor of layout strided, which shares the values' storage if they are
@@ -22,22 +23,31 @@ impl JaggedTensor {
     ///
     /// # Errors
     ///
-    /// Only if libtorch fails.
+    /// A [shape](Error::is_shape) error without rows, which libtorch has no such tensor of.
     pub fn to_strided_nested(&self) -> Result<Tensor> {
         let trailing = self.values.size().split_off(1);
-        let lengths = self.lengths()?.f_to_device(Device::Cpu)?.f_unsqueeze(1)?;
-        // libtorch wants the sizes of each row, on the CPU.
-        let sizes = match trailing.len() {
-            0 => lengths,
-            dims => {
-                let trailing = Tensor::f_from_slice(&trailing)?.f_unsqueeze(0)?;
-                let trailing = trailing.f_expand([self.num_rows(), dims as i64], false)?;
-                Tensor::f_cat(&[lengths, trailing], 1)?
-            }
+        let rows = self.num_rows();
+        if rows == 0 {
+            // Of a matrix of no sizes, libtorch reads the first row all the same.
+            let refused = Error::shape("libtorch can't hold a nested tensor of no rows");
+            return Err(refused.remedy("skip empty batches"));
+        }
+        // For each row its sizes, its strides, and where it starts. libtorch wants them on the CPU, and contiguous.
+        let each_row = |dims: &[i64]| -> Result<Tensor> {
+            Ok(Tensor::f_from_slice(dims)?.f_unsqueeze(0)?.f_expand([rows, dims.len() as i64], false)?)
         };
-        let (strides, offsets) = Tensor::f_internal_nested_compute_contiguous_strides_offsets(&sizes)?;
+        let offsets = self.offsets.f_to_device(Device::Cpu)?;
+        let sizes = Tensor::f_cat(&[ragged::lengths(&offsets)?.f_unsqueeze(1)?, each_row(&trailing)?], 1)?;
+        let mut strides = vec![1i64];
+        for dim in trailing.iter().rev() {
+            let stride = strides[strides.len() - 1].checked_mul(*dim);
+            strides.push(stride.ok_or_else(|| Error::shape("rows too large to be counted"))?);
+        }
+        strides.reverse();
+        let starts = offsets.f_narrow(0, 0, rows)?.f_mul_scalar(strides[0])?;
         let buffer = self.values.f_contiguous()?.f_reshape([-1])?;
-        Ok(buffer.f_internal_nested_view_from_buffer(&sizes, &strides, &offsets)?)
+        let strides = each_row(&strides)?.f_contiguous()?;
+        Ok(buffer.f_internal_nested_view_from_buffer(&sizes, &strides, &starts)?)
     }
 
     /// The rows of libtorch's nested tensor of layout strided, copied one after the other. Dims after the ragged
@@ -55,8 +65,10 @@ impl JaggedTensor {
         if !rows.is_empty() {
             return JaggedTensor::from_rows(&rows);
         }
-        // Of no rows, libtorch keeps the dtype alone.
-        let values = Tensor::f_empty([0], (nested.f_kind()?, nested.device()))?;
+        let values = match nested.dim() {
+            0 | 1 => nested.f_narrow(0, 0, 0)?,
+            _ => nested.f_flatten(0, 1)?,
+        };
         let offsets = Tensor::f_from_slice(&[0i64])?.f_to_device(nested.device())?;
         Ok(JaggedTensor::from_trusted(values, offsets))
     }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use tch::{Kind, Scalar, Tensor};
+use tch::{Kind, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
-use crate::tensor::ragged;
+use crate::tensor::{FillValue, ragged};
 
 /// On which side of a row padding goes. A row too long for its room loses elements on the same side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,9 +47,9 @@ impl JaggedTensor {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error for a negative length or more room than can be counted; libtorch's own
-    /// if the dtype can't hold `value`.
-    pub fn to_padded(&self, side: PaddingSide, value: impl Into<Scalar>, length: Option<i64>) -> Result<Tensor> {
+    /// A [shape](Error::is_shape) error for a negative length or more room than can be counted; an
+    /// [overflow](Error::is_overflow) error for a `value` that the dtype can't hold.
+    pub fn to_padded(&self, side: PaddingSide, value: impl Into<FillValue>, length: Option<i64>) -> Result<Tensor> {
         let (lengths, longest) = (self.lengths()?, self.max_length()?);
         let length = checked(length)?.unwrap_or(longest);
         if longest <= length {
@@ -65,12 +65,14 @@ impl JaggedTensor {
     }
 
     /// Each row in room for `width`, which all fit into.
-    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: Scalar, width: i64) -> Result<Tensor> {
+    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: FillValue, width: i64) -> Result<Tensor> {
         let rows = self.num_rows();
         let trailing = self.values.size().split_off(1);
         let places = ragged::room(rows, width, &trailing)?;
         let sized = |leading: &[i64]| [leading, &trailing].concat();
-        let mut padded = Tensor::f_full(sized(&[places]), value, (self.values.f_kind()?, self.device()))?;
+        let kind = self.values.f_kind()?;
+        let mut padded = Tensor::f_empty(sized(&[places]), (kind, self.device()))?;
+        let _ = padded.f_fill_tensor_(&value.to_tensor(kind, self.device())?)?;
         let places = ragged::positions(&starts(lengths, side, width)?, &self.offsets)?;
         let _ = padded.f_index_put_(&[Some(places)], &self.values, false)?;
         Ok(padded.f_reshape(sized(&[rows, width]))?)
@@ -151,7 +153,7 @@ impl JaggedTensor {
             Some(length) => length,
             None => self.max_length()?,
         };
-        let places = Tensor::f_arange(width, (Kind::Int64, self.device()))?.f_unsqueeze(0)?;
+        let places = ragged::count(width, self.device())?.f_unsqueeze(0)?;
         let lengths = self.lengths()?.f_unsqueeze(1)?;
         Ok(match side {
             PaddingSide::Right => places.f_lt_tensor(&lengths)?,
@@ -169,7 +171,7 @@ fn checked(length: Option<i64>) -> Result<Option<i64>> {
 
 /// Where each row starts in padded rows of `width`, all put one after the other.
 fn starts(lengths: &Tensor, side: PaddingSide, width: i64) -> Result<Tensor> {
-    let rows = Tensor::f_arange(lengths.size()[0], (Kind::Int64, lengths.device()))?.f_mul_scalar(width)?;
+    let rows = ragged::count(lengths.size()[0], lengths.device())?.f_mul_scalar(width)?;
     match side {
         PaddingSide::Right => Ok(rows),
         PaddingSide::Left => Ok(rows.f_add(&lengths.f_rsub_scalar(width)?)?),

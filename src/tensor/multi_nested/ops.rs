@@ -1,11 +1,11 @@
 //! Multi-nested tensors made dense, filled, joined and compared.
 
-use tch::{Kind, Scalar, Tensor};
+use tch::{Kind, Tensor};
 
 use super::MultiNestedTensor;
 use crate::error::{Error, Result};
 use crate::index::{Extent, Index};
-use crate::tensor::{JaggedTensor, PaddingSide, ragged};
+use crate::tensor::{FillValue, JaggedTensor, PaddingSide, ragged};
 
 impl MultiNestedTensor {
     /// Dense cells `[num_rows, num_cols, longest]` of the same dtype; `fill_value`, cast to it, follows the values
@@ -13,9 +13,9 @@ impl MultiNestedTensor {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error for more room than can be counted; libtorch's own if the dtype can't hold
-    /// `fill_value`.
-    pub fn to_dense(&self, fill_value: impl Into<Scalar>) -> Result<Tensor> {
+    /// A [shape](Error::is_shape) error for more room than can be counted; an [overflow](Error::is_overflow) error
+    /// for a `fill_value` that the dtype can't hold.
+    pub fn to_dense(&self, fill_value: impl Into<FillValue>) -> Result<Tensor> {
         let cells = JaggedTensor::from_trusted(self.values.shallow_clone(), self.offset.shallow_clone());
         let dense = cells.to_padded(PaddingSide::Right, fill_value, None)?;
         let longest = dense.size()[1];
@@ -29,12 +29,12 @@ impl MultiNestedTensor {
     ///
     /// # Errors
     ///
-    /// An [index](Error::is_index) error for a column that isn't there; libtorch's own if the dtype can't hold
-    /// `fill_value`, or the values are a leaf that requires gradients.
-    pub fn fillna_col(&mut self, col_index: i64, fill_value: impl Into<Scalar>) -> Result<()> {
+    /// An [index](Error::is_index) error for a column that isn't there; an [overflow](Error::is_overflow) error
+    /// for a `fill_value` that the dtype can't hold; libtorch's own if the values are a leaf that requires gradients.
+    pub fn fillna_col(&mut self, col_index: i64, fill_value: impl Into<FillValue>) -> Result<()> {
+        let fill_value = fill_value.into().to_tensor(self.values.f_kind()?, self.device())?;
         let missing = self.missing(col_index)?;
-        let _ = self.values.f_index_fill_(0, &missing, fill_value)?;
-        Ok(())
+        self.put(missing, &fill_value)
     }
 
     /// As [`fillna_col`](Self::fillna_col), with one number for each missing one in the order of rows, or a single one
@@ -54,8 +54,13 @@ impl MultiNestedTensor {
             return Err(Error::shape(found).remedy("give one, or one for each"));
         }
         let fill_values = fill_values.f_to_device(self.device())?;
-        let filled = cast(&fill_values.f_reshape([count])?, self.values.f_kind()?)?.f_expand([wanted], false)?;
-        let _ = self.values.f_index_put_(&[Some(missing)], &filled, false)?;
+        self.put(missing, &cast(&fill_values.f_reshape([count])?, self.values.f_kind()?)?)
+    }
+
+    /// Writes numbers, one for all or one each, to `places`.
+    fn put(&mut self, places: Tensor, numbers: &Tensor) -> Result<()> {
+        let numbers = numbers.f_expand(places.size(), false)?;
+        let _ = self.values.f_index_put_(&[Some(places)], &numbers, false)?;
         Ok(())
     }
 
@@ -66,9 +71,13 @@ impl MultiNestedTensor {
         let (starts, ends) = self.bounds(&all, &col)?;
         let places = ragged::positions(&starts, &ragged::offsets(&ends.f_sub(&starts)?)?)?;
         let column = self.values.f_detach()?.f_index_select(0, &places)?;
-        let missing = match column.f_is_floating_point()? || column.f_is_complex()? {
-            true => column.f_isnan()?,
-            false => column.f_eq(-1)?,
+        let missing = match column.f_kind()? {
+            // Nothing is missing from booleans.
+            Kind::Bool => column.f_logical_xor(&column)?,
+            Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64 => {
+                column.f_eq_tensor(&FillValue::Int(-1).to_tensor(column.f_kind()?, column.device())?)?
+            }
+            _ => column.f_isnan()?,
         };
         Ok(places.f_masked_select(&missing)?)
     }

@@ -1,0 +1,71 @@
+//! A number to fill with.
+
+use tch::{Device, Kind, Tensor};
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// A number to fill with, whatever the dtype that it fills; written as a number: `-1`, `0.5`, `f64::NAN`.
+///
+/// Where integers are filled, a float is cut to one. In `uint8`, negative numbers count from 256: -1 is 255.
+// tch's `Scalar` is no argument for what may fail: it panics when it is dropped after an error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FillValue {
+    /// An integer.
+    Int(i64),
+    /// A float.
+    Float(f64),
+}
+
+impl FillValue {
+    /// A tensor of no dims. Fails for a number that the dtype has no room for.
+    pub(super) fn to_tensor(self, kind: Kind, device: Device) -> Result<Tensor> {
+        let refused = |value: &dyn std::fmt::Display| {
+            let dtype = DType::from(kind);
+            Err(Error::overflow(format!("{dtype} can't hold {value}")).remedy("fill with a number that it holds"))
+        };
+        let held = match kind {
+            Kind::Uint8 => -255..=255,
+            Kind::Int8 => i64::from(i8::MIN)..=i64::from(i8::MAX),
+            Kind::Int16 => i64::from(i16::MIN)..=i64::from(i16::MAX),
+            Kind::Int => i64::from(i32::MIN)..=i64::from(i32::MAX),
+            _ => i64::MIN..=i64::MAX,
+        };
+        let integers = matches!(kind, Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64);
+        let filled = match self {
+            FillValue::Int(value) if !held.contains(&value) => return refused(&value),
+            FillValue::Int(value) => Tensor::f_from_slice(&[value])?,
+            FillValue::Float(value) if integers => {
+                // 2^63 is the first float that int64 has no room for.
+                let counted = value >= i64::MIN as f64 && value < i64::MAX as f64;
+                let cut = value as i64;
+                if !counted || !held.contains(&cut) {
+                    return refused(&value);
+                }
+                Tensor::f_from_slice(&[cut])?
+            }
+            FillValue::Float(value) => Tensor::f_from_slice(&[value])?,
+        };
+        let filled = filled.f_to_kind(kind)?.f_squeeze_dim(0)?;
+        if let (FillValue::Float(value), Kind::Half | Kind::BFloat16 | Kind::Float) = (self, kind)
+            && value.is_finite()
+            && !filled.f_double_value(&[])?.is_finite()
+        {
+            return refused(&value);
+        }
+        Ok(filled.f_to_device(device)?)
+    }
+}
+
+impl From<i64> for FillValue {
+    fn from(value: i64) -> Self {
+        FillValue::Int(value)
+    }
+}
+
+impl From<f64> for FillValue {
+    fn from(value: f64) -> Self {
+        FillValue::Float(value)
+    }
+}
