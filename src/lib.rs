@@ -73,7 +73,9 @@ mod loader;
 
 mod engine;
 
-pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
+pub use convert::{
+    ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt, to_arrow,
+};
 pub use dict::{Entry, TensorDict};
 pub use display::write_json;
 pub use dtype::DType;
@@ -85,7 +87,9 @@ pub use engine::datafusion::{
 pub use error::{Error, Result};
 pub use index::Index;
 pub use key::NestedKey;
-pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};
+pub use options::{
+    ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, ToArrowOptions, Unsigned,
+};
 pub use schema::{EntrySpec, TensorDictSchema};
 pub use tensor::{JaggedTensor, NonTensorStack, Value};
 

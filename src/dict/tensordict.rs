@@ -77,6 +77,11 @@ impl TensorDict {
         self.entries.iter().map(|(name, entry)| (name.as_str(), entry))
     }
 
+    /// Names and entries at the root, in order.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (String, Entry)> {
+        self.entries.into_iter()
+    }
+
     /// Every entry at any depth that is no dict, in order.
     pub fn leaves(&self) -> Vec<(NestedKey, &Entry)> {
         let mut leaves = Vec::new();

@@ -26,4 +26,6 @@ mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
 mod tidy;
+mod to_arrow;
+mod to_arrow_memory;
 mod vectors;
