@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::array::{Array, ArrayRef, MutableArrayData, UInt64Array, make_array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef};
 
@@ -73,6 +73,41 @@ impl NonTensorStack {
     }
 
     pub(crate) fn select(&self, rows: &UInt64Array) -> Result<NonTensorStack> {
-        Ok(NonTensorStack::with_field(Arc::clone(&self.field), take(&self.values, rows, None)?))
+        let values = if has_rows_of_nothing(self.data_type()) {
+            pick(&self.values, rows)?
+        } else {
+            take(&self.values, rows, None)?
+        };
+        Ok(NonTensorStack::with_field(Arc::clone(&self.field), values))
     }
+}
+
+/// Whether there are fixed-size lists of size 0 in it, of which Arrow's `take` (59.3) loses the rows.
+fn has_rows_of_nothing(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeList(_, 0) => true,
+        DataType::FixedSizeList(field, _)
+        | DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => has_rows_of_nothing(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_rows_of_nothing(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_rows_of_nothing(field.data_type())),
+        DataType::Dictionary(_, values) => has_rows_of_nothing(values),
+        _ => false,
+    }
+}
+
+/// The rows one by one.
+fn pick(values: &ArrayRef, rows: &UInt64Array) -> Result<ArrayRef> {
+    let data = values.to_data();
+    let mut picked = MutableArrayData::new(vec![&data], false, rows.len());
+    for row in rows.values() {
+        let row = usize::try_from(*row).ok().filter(|row| *row < values.len());
+        let row = row.ok_or_else(|| Error::index(format!("a row is out of bounds for {}", values.len())))?;
+        picked.try_extend(0, row, row + 1)?;
+    }
+    Ok(make_array(picked.freeze()))
 }

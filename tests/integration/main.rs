@@ -20,6 +20,8 @@ mod non_tensors;
 mod ownership;
 mod peers;
 mod properties;
+mod random;
+mod round_trip;
 mod show;
 #[cfg(feature = "datafusion")]
 mod sql;
