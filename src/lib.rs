@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  SQL · DataFrame ──► record batches ──► nulls refused, filled or masked ──► tensors ──► TensorDict
+//!                            ▲                                                               │
+//!                            └───────────── to_arrow: masks are validity again ◄─────────────┘
 //! ```
 //!
 //! Start with [`from_arrow`] for a record batch of your own, or with [`DataFrameExt`] for a DataFusion query.
 //! [`Options`] says what happens to nulls, which masks exist, what may share memory and where the result goes.
-//! [`TensorDictSchema`] tells what will come before anything runs.
+//! [`TensorDictSchema`] tells what will come before anything runs. [`to_arrow`] is the way back.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,17 +33,20 @@
 //!
 //! # What becomes what
 //!
-//! See [`from_arrow`]. Types, kinds and shapes come from the schema, never from the data.
+//! See [`from_arrow`], and [`to_arrow`] for the way back. Types, kinds and shapes come from the schema, never from
+//! the data.
 //!
 //! # Memory
 //!
 //! Tensors can be written in place, Arrow buffers are shared and immutable. A buffer becomes a tensor without a
 //! copy only if it is proved to be the result's alone; [`CopyPolicy`] has the words, [`Receipt`] says what was done.
+//! On the way back, a tensor's memory becomes a column without a copy if no handle is left that could write to it, or
+//! if libtorch can be made to copy it before anybody does.
 //!
 //! # Features
 //!
 //! `datafusion` (default): SQL and DataFrames. `cli` (default): the command. Without both, the library is
-//! [`from_arrow`] and the containers.
+//! [`from_arrow`], [`to_arrow`] and the containers.
 
 mod key;
 
@@ -73,7 +78,9 @@ mod loader;
 
 mod engine;
 
-pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
+pub use convert::{
+    ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt, to_arrow,
+};
 pub use dict::{Entry, Indices, LazyStackBuilder, Nested, PadSequence, Ragged, TensorDict};
 pub use display::write_json;
 pub use dtype::DType;
@@ -85,7 +92,9 @@ pub use engine::datafusion::{
 pub use error::{Error, Result};
 pub use index::Index;
 pub use key::NestedKey;
-pub use options::{ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, Unsigned};
+pub use options::{
+    ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, ToArrowOptions, Unsigned,
+};
 pub use schema::{EntrySpec, TensorDictSchema};
 pub use tensor::{CellIndex, FillValue, JaggedTensor, MultiNestedTensor, NonTensorStack, PaddingSide, Value};
 

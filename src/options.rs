@@ -1,5 +1,6 @@
 //! What the caller asks for, said once: in Rust, in SQL's named arguments, in `SET`, in flags.
 
+mod to_arrow;
 mod value;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use tch::Device;
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
 
+pub use to_arrow::ToArrowOptions;
 pub use value::OptionValue;
 
 /// Where masks go unless the caller names another place.

@@ -17,7 +17,8 @@ use arrow::datatypes::{
     ArrowNativeType, Field, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use tensorquery::{Nulls, Options, Receipt, TensorDict, from_arrow_with_receipt};
+use tch::{Device, Kind, Tensor};
+use tensorquery::{Nulls, Options, Receipt, TensorDict, ToArrowOptions, from_arrow_with_receipt, to_arrow};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -182,4 +183,47 @@ fn masks_cost_a_byte_a_row() {
     check(with_nulls::<Float32Type>, Nulls::Mask, |rows| rows, 2);
     let cost = convert(|| with_nulls::<Float32Type>(100), Nulls::Mask);
     assert_eq!(cost.dict.tensor(["_mask", "column"]).unwrap().size(), [100]);
+}
+
+/// Bytes that the way back allocates for a tensordict of one column.
+fn cost_of_the_way_back(dict: impl Fn() -> TensorDict) -> usize {
+    let options = ToArrowOptions::default().mask_key("_mask");
+    drop(to_arrow(dict(), &options).unwrap());
+    let dict = dict();
+    let before = TAKEN.get();
+    let batch = to_arrow(dict, &options).unwrap();
+    let taken = TAKEN.get() - before;
+    drop(batch);
+    taken
+}
+
+#[test]
+fn the_way_back_takes_nothing_for_rows() {
+    let from_libtorch = |rows: usize| {
+        let rows = i64::try_from(rows).unwrap();
+        let mut dict = TensorDict::new([rows]);
+        dict.set("column", Tensor::ones([rows, 4], (Kind::Float, Device::Cpu))).unwrap();
+        dict
+    };
+    let from_arrow = |column: fn(usize) -> ArrayRef| move |rows| convert(|| column(rows), Nulls::Raise).dict;
+    let dicts: [Box<dyn Fn(usize) -> TensorDict>; 4] = [
+        Box::new(from_libtorch),
+        Box::new(from_arrow(numbers::<Int64Type>)),
+        Box::new(from_arrow(embeddings)),
+        Box::new(from_arrow(lists::<i64>)),
+    ];
+    for dict in dicts {
+        let [small, large] = [1000, 100_000].map(|rows| cost_of_the_way_back(|| dict(rows)));
+        assert_eq!(small, large);
+        assert!(small < PER_COLUMN, "{small} bytes");
+    }
+}
+
+#[test]
+fn a_validity_costs_a_bit_a_row() {
+    let [small, large] = [1024usize, 102_400].map(|rows| {
+        let taken = cost_of_the_way_back(|| convert(|| with_nulls::<Int64Type>(rows), Nulls::Mask).dict);
+        taken - rows / 8
+    });
+    assert_eq!(small, large);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::Error;
 use crate::key::NestedKey;
 use crate::nulls::Cause;
 
@@ -73,6 +74,11 @@ impl fmt::Display for CopyReason {
             CopyReason::Unpacked => "booleans are bits in Arrow",
         })
     }
+}
+
+/// The error of a copy that [`CopyPolicy::Never`](crate::CopyPolicy::Never) forbids.
+pub(super) fn refuse(reason: impl fmt::Display) -> Error {
+    Error::copy(format!("a copy is needed, since {reason}, and copy=never forbids it")).remedy("use copy=auto")
 }
 
 impl Receipt {

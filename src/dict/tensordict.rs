@@ -1,5 +1,6 @@
 //! A dictionary of entries that share a batch size, held itself or stacked from members.
 
+use indexmap::IndexMap;
 use tch::{Device, Tensor};
 
 use super::Entry;
@@ -313,6 +314,23 @@ impl TensorDict {
         if let Body::Dense(dense) = &mut self.body {
             debug_assert!(entry.shape().starts_with(&dense.batch_size), "the entry has the batch size");
             dense.entries.insert(name.to_owned(), entry);
+        }
+    }
+
+    /// Names and entries at the root, in order; of a lazy stack, none.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (String, Entry)> {
+        let entries = match self.body {
+            Body::Dense(dense) => dense.entries,
+            Body::Lazy(_) => IndexMap::new(),
+        };
+        entries.into_iter()
+    }
+
+    /// Whether this or a nested tensordict is a lazy stack.
+    pub(crate) fn holds_lazy(&self) -> bool {
+        match &self.body {
+            Body::Lazy(_) => true,
+            Body::Dense(dense) => dense.entries.values().filter_map(Entry::as_dict).any(TensorDict::holds_lazy),
         }
     }
 

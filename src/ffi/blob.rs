@@ -1,7 +1,9 @@
 //! A tensor over memory that Arrow allocated, without a copy.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use arrow::buffer::MutableBuffer;
 use tch::Tensor;
@@ -37,6 +39,28 @@ const STRIDED: i32 = 0;
 /// A `c10::Device` without an index, which is what a CPU is.
 const NO_INDEX: i32 = -1;
 
+/// Memory that Arrow allocated and a libtorch storage uses.
+pub(super) struct Blob(pub(super) MutableBuffer);
+
+impl Blob {
+    fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
+    /// The blob whose memory begins at `address`, if a storage uses one.
+    pub(super) fn at(address: usize) -> Option<Arc<Blob>> {
+        blobs().get(&address)?.upgrade()
+    }
+}
+
+/// The blobs that storages use, by their address.
+fn blobs() -> MutexGuard<'static, HashMap<usize, Weak<Blob>>> {
+    static BLOBS: LazyLock<Mutex<HashMap<usize, Weak<Blob>>>> =
+        LazyLock::new(|| Mutex::new(HashMap::with_capacity(1024)));
+    // A map whose lock's holder panicked is whole: inserting and removing don't panic halfway.
+    BLOBS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A contiguous CPU tensor over `buffer`, which it owns from here on.
 ///
 /// # Errors
@@ -62,16 +86,20 @@ pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) ->
         strides[dim - 1] = strides[dim] * shape[dim];
     }
     let ndim = i64::try_from(shape.len()).map_err(|_| Error::shape("too many dims"))?;
-    let mut owner = Box::new(buffer);
-    let data = owner.as_mut_ptr().cast::<c_void>();
-    let context = Box::into_raw(owner).cast::<c_void>();
+    let mut buffer = buffer;
+    let data = buffer.as_mut_ptr().cast::<c_void>();
+    let blob = Arc::new(Blob(buffer));
+    // Before there is a tensor that could be dropped, so that every entry is removed.
+    blobs().insert(blob.address(), Arc::downgrade(&blob));
+    let context = Arc::into_raw(blob).cast::<c_void>().cast_mut();
     let mut tensor: *mut C_tensor = ptr::null_mut();
     // SAFETY: `data` points to at least as many initialised bytes as shape and dtype need (checked
     // above; `MutableBuffer::len` counts initialised bytes) and is aligned for the dtype. The memory
-    // lives until `release` drops the box at `context`, which libtorch calls once, when the last
-    // tensor of the storage goes ("deleter" in shim.h). Nobody else can reach it: the box holds the
-    // `MutableBuffer`, sole owner of its allocation by construction. `sizes` and `strides` hold `ndim`
-    // numbers each and are only read during the call. `MutableBuffer` is `Send`, so any thread may
+    // lives until `release` drops the blob at `context`, which libtorch calls once, when the last
+    // tensor of the storage goes ("deleter" in shim.h). Nobody else writes to it: the blob holds the
+    // `MutableBuffer`, sole owner of its allocation by construction, and shows it to `export.rs` alone,
+    // which only reads, or takes it once the storage is gone. `sizes` and `strides` hold `ndim`
+    // numbers each and are only read during the call. `Blob` is `Send` and `Sync`, so any thread may
     // release it. Tests: `outlives_its_source`, `released_once`, `rejects_short_buffers`.
     let status = unsafe {
         torch_from_blob(
@@ -92,7 +120,7 @@ pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) ->
         )
     };
     if status != 0 || tensor.is_null() {
-        // Whether libtorch has called the deleter by now isn't said; leaking the box is safe either way.
+        // Whether libtorch has called the deleter by now isn't said; leaking the blob is safe either way.
         return Err(Error::from(tch::TchError::Torch(last_exception())));
     }
     // SAFETY: on success shim.h gives a new reference, a heap-allocated `at::Tensor`, which is what
@@ -101,12 +129,15 @@ pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) ->
 }
 
 extern "C" fn release(_data: *mut c_void, context: *mut c_void) {
-    // SAFETY: `context` came from `Box::into_raw` in `tensor_over`, and libtorch calls a storage's
+    // SAFETY: `context` came from `Arc::into_raw` in `tensor_over`, and libtorch calls a storage's
     // deleter once.
-    drop(unsafe { Box::from_raw(context.cast::<MutableBuffer>()) });
+    let blob = unsafe { Arc::from_raw(context.cast::<Blob>().cast_const()) };
+    // While the blob lives nothing else has its address.
+    blobs().remove(&blob.address());
+    drop(blob);
 }
 
-fn last_exception() -> String {
+pub(super) fn last_exception() -> String {
     // SAFETY: shim.h: the pointer is borrowed and valid until this thread's next exception; it is
     // copied at once.
     let message = unsafe {
@@ -117,7 +148,7 @@ fn last_exception() -> String {
 }
 
 /// c10::ScalarType's number, and the bytes of an element.
-fn scalar_type(dtype: DType) -> Result<(i32, usize)> {
+pub(super) fn scalar_type(dtype: DType) -> Result<(i32, usize)> {
     Ok(match dtype {
         DType::Uint8 => (0, 1),
         DType::Int8 => (1, 1),

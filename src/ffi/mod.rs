@@ -1,17 +1,41 @@
 //! The only folder where unsafe code compiles.
 //!
-//! Who owns what:
+//! Who owns what, from Arrow to a tensor:
 //!
 //! ```text
-//!  arrow MutableBuffer ──moved into──► Box ──its address is──► context of a libtorch storage
-//!  (sole owner, writable)                                       │  shared by every view of the tensor
-//!                                                               ▼
-//!                                   last tensor of the storage dropped ──► deleter drops the Box
+//!  arrow MutableBuffer ──moved into──► Blob ──its address is──► context of a libtorch storage
+//!  (sole owner, writable)              ▲                        │  shared by every view of the tensor
+//!                                      │                        ▼
+//!               known by its address ──┘      last tensor of the storage dropped ──► deleter drops the Blob
 //! ```
 //!
 //! A `MutableBuffer` owns its allocation alone by its type, so no safe code can reach the memory but
 //! through the tensor. That is why a tensor over Arrow memory may be written in place.
+//!
+//! And back, where the memory of a tensor becomes an Arrow buffer, which must never change:
+//!
+//! ```text
+//!  a Blob's storage ──our handle dropped──► was it the last? ──► the MutableBuffer again, Arrow's own
+//!                                                    └─ no ────► a copy; the others go on writing to theirs
+//!
+//!  libtorch's own ──made copy-on-write──► Frozen ──owned by──► arrow Buffer
+//!  storage                  └─ who else has a tensor of it gets a copy of their own before they write
+//! ```
+//!
+//! 1. Nobody can count a storage's handles from outside libtorch, so the question is put another way: the
+//!    deleter of a Blob runs when its last tensor goes, and only then does the Blob have a single owner.
+//! 2. Memory that libtorch allocated is not asked for alone but frozen: `_lazy_clone` gives a second storage of
+//!    the same memory, after which libtorch writes for neither without a copy first. `Frozen` is the second
+//!    storage, and shows itself to nobody.
+//! 3. What has another deleter (maps, pinned memory, other libraries) can't be frozen and is copied.
+//!
+//! libtorch leaves it to its callers that a storage isn't used on one thread while another changes it, and making
+//! it copy-on-write is such a change. tch doesn't enforce that: a `Tensor` can be cloned and sent elsewhere, and
+//! written there. A program that uses a tensor's clone on another thread *while* it is being converted has the
+//! race that it would have with `resize_`. Once the conversion is done, any thread may use what it likes.
 
 mod blob;
+mod export;
 
 pub(crate) use blob::tensor_over;
+pub(crate) use export::{Memory, is_strided};

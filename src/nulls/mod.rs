@@ -26,7 +26,6 @@ use crate::schema::{EntryKind, EntrySpec, MaskRule, TensorDictSchema};
 pub(crate) use bits::unpack;
 #[cfg(feature = "datafusion")]
 pub(crate) use mask_column::mask_column;
-#[cfg(feature = "datafusion")]
 pub(crate) use non_tensor::hide;
 
 /// What the nulls stage did to one column, for metrics and receipts.

@@ -6,6 +6,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 const FIXED_SHAPE_TENSOR: &str = "arrow.fixed_shape_tensor";
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 
 /// The elements of a tensor column: numbers or booleans with trailing dims.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +56,24 @@ impl Elements {
 
 pub(super) fn is_extension(field: &Field) -> bool {
     field.extension_type_name().is_some()
+}
+
+/// The field of tensors of one shape, row-major, in fixed-size lists.
+///
+/// # Errors
+///
+/// A row has more elements than a fixed-size list counts.
+pub(crate) fn fixed_shape_field(name: &str, element: DataType, shape: &[usize], nullable: bool) -> Result<Field> {
+    let size = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
+    let size = size.and_then(|size| i32::try_from(size).ok()).ok_or_else(|| {
+        Error::shape(format!("rows of shape {shape:?} have more elements than a fixed-size list counts, {}", i32::MAX))
+    })?;
+    let metadata = [
+        (EXTENSION_NAME.to_owned(), FIXED_SHAPE_TENSOR.to_owned()),
+        (EXTENSION_METADATA.to_owned(), serde_json::json!({ "shape": shape }).to_string()),
+    ];
+    let element = Field::new(Field::LIST_FIELD_DEFAULT_NAME, element, false);
+    Ok(Field::new(name, DataType::FixedSizeList(element.into(), size), nullable).with_metadata(metadata.into()))
 }
 
 /// Shape and permutation of `arrow.fixed_shape_tensor`, whose metadata is a JSON object

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use arrow::datatypes::{Fields, Schema};
 
-pub(crate) use elements::Elements;
+pub(crate) use elements::{Elements, fixed_shape_field};
 pub use entry::EntrySpec;
 #[cfg(feature = "datafusion")]
 pub(crate) use entry::mark_ruled_on;

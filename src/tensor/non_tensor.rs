@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt64Array, new_null_array};
+use arrow::array::{Array, ArrayRef, MutableArrayData, UInt64Array, make_array, new_null_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use tch::{Device, Kind, Tensor};
@@ -74,7 +74,8 @@ impl NonTensorStack {
     }
 
     pub(crate) fn select(&self, rows: &UInt64Array) -> Result<NonTensorStack> {
-        Ok(NonTensorStack::with_field(Arc::clone(&self.field), take(&self.values, rows, None)?))
+        let values = pick(&self.values, rows)?;
+        Ok(NonTensorStack::with_field(Arc::clone(&self.field), values))
     }
 
     /// `count` values from `start` on, as a batch of that size.
@@ -95,7 +96,7 @@ impl NonTensorStack {
             return Ok(self.part(usize::try_from(start).unwrap_or_default(), places.len(), batch_size));
         }
         let places: UInt64Array = places.into_iter().map(|place| u64::try_from(place).ok()).collect();
-        let values = take(&self.values, &places, None)?;
+        let values = pick(&self.values, &places)?;
         Ok(NonTensorStack { field: Arc::clone(&self.field), values, batch_size })
     }
 
@@ -203,4 +204,37 @@ fn same_values(from: &DataType, to: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!((from, to), (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View))
         || matches!((from, to), (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView))
+}
+
+/// Whether there are fixed-size lists of size 0 in it, of which Arrow's `take` (59.3) loses the rows.
+fn has_rows_of_nothing(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeList(_, 0) => true,
+        DataType::FixedSizeList(field, _)
+        | DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => has_rows_of_nothing(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_rows_of_nothing(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_rows_of_nothing(field.data_type())),
+        DataType::Dictionary(_, values) => has_rows_of_nothing(values),
+        _ => false,
+    }
+}
+
+/// The values at these rows.
+fn pick(values: &ArrayRef, rows: &UInt64Array) -> Result<ArrayRef> {
+    if !has_rows_of_nothing(values.data_type()) {
+        return Ok(take(values, rows, None)?);
+    }
+    let data = values.to_data();
+    let mut picked = MutableArrayData::new(vec![&data], false, rows.len());
+    for row in rows.values() {
+        let row = usize::try_from(*row).ok().filter(|row| *row < values.len());
+        let row = row.ok_or_else(|| Error::index(format!("a row is out of bounds for {}", values.len())))?;
+        picked.try_extend(0, row, row + 1)?;
+    }
+    Ok(make_array(picked.freeze()))
 }

@@ -101,7 +101,9 @@ fn along_several_dims() {
     gives(&stack, (Index::Ellipsis, Index::NewAxis), true, &[4, 3, 1], &all);
     gives(&stack, (.., -1), true, &[4], &[2, 102, 202, 302]);
     let mut mask = vec![false; 12];
-    [0, 2, 7].map(|at| mask[at] = true);
+    for at in [0, 2, 7] {
+        mask[at] = true;
+    }
     gives(&stack, Index::GridMask { mask, shape: vec![4, 3] }, true, &[3], &[0, 2, 201]);
     gives(&stack, ([0, 1], Index::NewAxis, [1, 2]), true, &[2, 1], &[1, 102]);
     gives(

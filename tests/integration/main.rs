@@ -8,6 +8,7 @@ mod command;
 #[cfg(feature = "datafusion")]
 mod conformance;
 mod containers;
+mod densifying;
 #[cfg(feature = "datafusion")]
 mod engine_fields;
 #[cfg(feature = "datafusion")]
@@ -26,10 +27,14 @@ mod non_tensors;
 mod ownership;
 mod peers;
 mod properties;
+mod random;
+mod round_trip;
 mod show;
 #[cfg(feature = "datafusion")]
 mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
 mod tidy;
+mod to_arrow;
+mod to_arrow_memory;
 mod vectors;

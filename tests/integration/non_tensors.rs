@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, Int32Array,
-    Int64Array, LargeBinaryArray, LargeStringArray, ListViewArray, MapArray, MapBuilder, NullArray, RunArray,
-    StringArray, StringBuilder, StringViewArray, TimestampMicrosecondArray, UnionArray,
+    ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray,
+    Int32Array, Int64Array, LargeBinaryArray, LargeStringArray, ListViewArray, MapArray, MapBuilder, NullArray,
+    RunArray, StringArray, StringBuilder, StringViewArray, TimestampMicrosecondArray, UnionArray,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, UnionFields};
 use tensorquery::{Nulls, Options, from_arrow, from_arrow_chunks};
@@ -201,4 +201,13 @@ fn null_structs_hide_runs_and_unions() {
     let array = structs(vec![("r", arc(runs)), ("u", arc(union(Some(3))))], Some(vec![true, false, false]));
     let expected = r#"{c: {r: nts(5, null, null), u: nts(1, null, null)}, _mask: {c: {r: bool[3](T, F, F), u: bool[3](T, F, F)}}}"#;
     column_gives(array, Nulls::Mask, expected);
+}
+
+#[test]
+fn rows_of_nothing_are_rows() {
+    let strings = Arc::new(StringArray::from_iter_values([] as [&str; 0]));
+    let field = Arc::new(Field::new("item", DataType::Utf8, true));
+    let rows = FixedSizeListArray::try_new_with_length(field, 0, strings, None, 3).unwrap();
+    let dict = from_arrow(column(Arc::new(rows)), &Options::default()).unwrap();
+    assert_eq!(show(&dict.index(vec![2, 0]).unwrap()), "{c: nts([], [])}");
 }

@@ -22,7 +22,12 @@ pub(super) fn wrap(mut chunks: Vec<ArrayRef>, spec: &EntrySpec) -> Result<NonTen
         1 => compact(chunks.remove(0))?,
         _ => join(chunks)?,
     };
-    Ok(NonTensorStack::with_field(Arc::clone(&spec.field), values))
+    // A null row of a struct above shows in a field that has no nulls of its own.
+    let field = match spec.nullable == spec.field.is_nullable() {
+        true => Arc::clone(&spec.field),
+        false => Arc::new(spec.field.as_ref().clone().with_nullable(spec.nullable)),
+    };
+    Ok(NonTensorStack::with_field(field, values))
 }
 
 /// All chunks in one array; strings and bytes past what 32-bit offsets reach get 64-bit ones,

@@ -3,13 +3,11 @@
 use arrow::buffer::{Buffer, MutableBuffer};
 
 use super::Wrap;
-use crate::convert::receipt::CopyReason;
-use crate::error::{Error, Result};
+use crate::convert::is_small_part;
+use crate::convert::receipt::{CopyReason, refuse};
+use crate::error::Result;
 use crate::nulls::{Cause, EntryWork};
 use crate::options::CopyPolicy;
-
-/// A view may keep so many bytes alive that it doesn't show, or as many again as it shows.
-const TOLERATED_WASTE: usize = 4096;
 
 impl Wrap {
     /// The buffer to build the tensor on: itself where that is sound and wanted, else `None` and the
@@ -27,8 +25,7 @@ impl Wrap {
             self.copies(CopyReason::Asked)?;
             return Ok(Err(buffer));
         }
-        let waste = buffer.capacity().saturating_sub(buffer.len());
-        if self.policy == CopyPolicy::Auto && waste > TOLERATED_WASTE.max(buffer.len()) {
+        if self.policy == CopyPolicy::Auto && is_small_part(buffer.len(), buffer.capacity()) {
             self.copies(CopyReason::Part)?;
             return Ok(Err(buffer));
         }
@@ -83,8 +80,4 @@ impl Wrap {
             column.copied += bytes;
         }
     }
-}
-
-fn refuse(reason: CopyReason) -> Error {
-    Error::copy(format!("a copy is needed, since {reason}, and copy=never forbids it")).remedy("use copy=auto")
 }

@@ -102,6 +102,11 @@ impl JaggedTensor {
         &self.offsets
     }
 
+    /// Values and offsets.
+    pub(crate) fn into_parts(self) -> (Tensor, Tensor) {
+        (self.values, self.offsets)
+    }
+
     /// The number of elements in each row: `int64[rows]`.
     ///
     /// # Errors
