@@ -6,6 +6,8 @@ mod arguments;
 #[cfg(feature = "datafusion")]
 mod command;
 #[cfg(feature = "datafusion")]
+mod command_words;
+#[cfg(feature = "datafusion")]
 mod conformance;
 mod containers;
 #[cfg(feature = "datafusion")]
@@ -20,6 +22,8 @@ mod non_tensors;
 mod ownership;
 mod peers;
 mod properties;
+#[cfg(feature = "datafusion")]
+mod relations;
 mod show;
 #[cfg(feature = "datafusion")]
 mod sql;
