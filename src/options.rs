@@ -166,16 +166,19 @@ impl Options {
             "nulls" => self.nulls = word(name, &value, NULLS)?,
             "copy" => self.copy = word(name, &value, COPY)?,
             "unsigned" => self.unsigned = word(name, &value, UNSIGNED)?,
-            "mask_key" => self.mask_key = Some(nested_key(name, &value)?),
+            "mask_key" => self.mask_key = Some(mask_key(name, &value)?),
             "mask_keys" => *self = std::mem::take(self).mask_keys(mask_keys(&value)?),
             "device" => self.device = device(&value)?,
             "columns" => self.columns = columns(&value)?,
-            _ => {
-                return Err(Error::option(format!("there is no option '{name}'"))
-                    .remedy(format!("the options are {}", Self::NAMES.join(", "))));
-            }
+            _ => return Err(Self::unknown(name)),
         }
         Ok(())
+    }
+
+    /// The error for a name that is no option's.
+    pub(crate) fn unknown(name: &str) -> Error {
+        Error::option(format!("there is no option '{name}'"))
+            .remedy(format!("the options are {}", Self::NAMES.join(", ")))
     }
 
     /// The names that [`set`](Self::set) takes.
@@ -323,6 +326,15 @@ fn nested_key(name: &str, value: &OptionValue) -> Result<NestedKey> {
         _ => Err(Error::option(format!("{name} is {value}"))
             .remedy("it takes a name, or a non-empty list of names for a nested key")),
     }
+}
+
+/// A place for masks: each of its names has letters. (A column may have none.)
+fn mask_key(name: &str, value: &OptionValue) -> Result<NestedKey> {
+    let key = nested_key(name, value)?;
+    if key.names().iter().any(String::is_empty) {
+        return Err(Error::option(format!("{name} is {value}")).remedy("it takes names that are not empty"));
+    }
+    Ok(key)
 }
 
 fn mask_keys(value: &OptionValue) -> Result<MaskKeys> {

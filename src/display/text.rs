@@ -182,10 +182,10 @@ fn non_tensor_values(stack: &NonTensorStack) -> String {
     cut(&format!("[{}]", values.join(", ")), WIDTH)
 }
 
-/// At most `width` characters.
+/// At most `width` characters, and one ellipsis if there were more.
 fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => format!("{}…", text[..end].trim_end_matches('…')),
         None => text.to_owned(),
     }
 }

@@ -252,7 +252,8 @@ impl<'a> Place<'a> {
 /// The error of `nulls=raise`.
 fn refuse(spec: &EntrySpec, count: usize, row: usize) -> Error {
     let nulls = if count == 1 { "null" } else { "nulls" };
-    Error::null(format!("{count} {nulls} in a column whose nulls are refused (nulls=raise)"))
+    // Batches are ruled on one by one: what others hold was not looked at.
+    Error::null(format!("{count} {nulls} in one record batch of a column whose nulls are refused (nulls=raise)"))
         .at(&spec.key)
         .at_row(row)
         .remedy("nulls=fill replaces nulls, nulls=mask replaces them and says where they were")

@@ -21,11 +21,8 @@ pub(super) fn rule(
     above: Option<&NullBuffer>,
     spec: &EntrySpec,
 ) -> Result<(ArrayRef, Option<NullBuffer>)> {
-    let own = match array.data_type() {
-        DataType::Null => Some(NullBuffer::new_null(array.len())),
-        _ => array.nulls().cloned(),
-    };
-    let validity = union(above, own.as_ref());
+    // Of dictionaries, unions and runs the values know which rows are null.
+    let validity = union(above, array.logical_nulls().as_ref());
     if spec.nulls == Nulls::Raise
         && let Some(found) = find_null(&array)?
     {
@@ -164,23 +161,25 @@ fn find_in_rows(values: &dyn Array, bounds: impl Fn(usize) -> (usize, usize), ro
 }
 
 fn find_in_union(union: &UnionArray) -> Result<Option<Found>> {
+    let mut first: Option<Found> = None;
     for row in 0..union.len() {
         if let Some(found) = find_null(&union.value(row))? {
-            return Ok(Some(Found { row, ..found }));
+            first.get_or_insert(Found { row, count: 0 }).count += found.count;
         }
     }
-    Ok(None)
+    Ok(first)
 }
 
 fn find_in_runs<R: RunEndIndexType>(array: &dyn Array) -> Result<Option<Found>> {
     let Some(runs) = array.as_run_opt::<R>() else {
         return Ok(None);
     };
+    let mut first: Option<Found> = None;
     for row in 0..runs.len() {
         let physical = runs.get_physical_index(row);
         if let Some(found) = find_null(&runs.values().slice(physical, 1))? {
-            return Ok(Some(Found { row, ..found }));
+            first.get_or_insert(Found { row, count: 0 }).count += found.count;
         }
     }
-    Ok(None)
+    Ok(first)
 }

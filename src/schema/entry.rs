@@ -15,6 +15,9 @@ use crate::options::{MaskKeys, Nulls, Options, Unsigned};
 /// lets them pass. Only columns that are no tensors need it.
 const NULLS_METADATA_KEY: &str = "tensordict.nulls";
 
+/// On a column whose unsigned numbers an earlier conversion was told to reinterpret: the sink reads its mark.
+const UNSIGNED_METADATA_KEY: &str = "tensordict.unsigned";
+
 /// What one column, or one field of a struct column, becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntrySpec {
@@ -124,7 +127,7 @@ impl EntrySpec {
     ) -> Result<Self> {
         let elements = |field: &Field| Elements::of(field).map_err(|error| error.at(&key));
         let extension = is_extension(field);
-        let nullable = above || field.is_nullable() || field.data_type() == &DataType::Null;
+        let nullable = above || field.is_nullable() || has_nullable_values(field.data_type());
         let kind = match field.data_type() {
             DataType::Struct(fields) if !extension => {
                 reject_duplicates(fields, &key)?;
@@ -156,8 +159,13 @@ impl EntrySpec {
             (Nulls::Mask, MaskKeys::Columns(_)) if options.masks_are_planned() => MaskRule::RuledOut,
             (Nulls::Mask, MaskKeys::Columns(_)) => MaskRule::Never,
         };
-        let unsigned = options.unsigned_at(&key);
-        let output = Arc::new(output_field(field, &kind, nulls, nullable));
+        let unsigned = match field.metadata().get(UNSIGNED_METADATA_KEY) {
+            Some(mark) if *mark == Unsigned::Reinterpret.to_string() => Unsigned::Reinterpret,
+            _ => options.unsigned_at(&key),
+        };
+        let output = output_field(field, &kind, nulls, nullable);
+        let marked = unsigned == Unsigned::Reinterpret && holds_unsigned(field.data_type());
+        let output = Arc::new(if marked { mark(output, UNSIGNED_METADATA_KEY, unsigned) } else { output });
         Ok(EntrySpec { key, field: Arc::clone(field), kind, nullable, nulls, mask, unsigned, output })
     }
 
@@ -248,6 +256,28 @@ fn without_nulls(data_type: &DataType) -> DataType {
     }
 }
 
+/// Whether rows may be null though the field says nothing of it: its values have the nulls.
+fn has_nullable_values(data_type: &DataType) -> bool {
+    let nullable = |field: &FieldRef| field.is_nullable() || has_nullable_values(field.data_type());
+    match data_type {
+        DataType::Null => true,
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| nullable(field)),
+        DataType::RunEndEncoded(_, values) => nullable(values),
+        _ => false,
+    }
+}
+
+/// Whether the numbers of a tensor column may be above `i64::MAX`.
+fn holds_unsigned(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::UInt64 => true,
+        DataType::List(child) | DataType::LargeList(child) | DataType::FixedSizeList(child, _) => {
+            holds_unsigned(child.data_type())
+        }
+        _ => false,
+    }
+}
+
 /// Whether an earlier conversion left its mark.
 fn is_ruled_on(field: &Field, kind: &EntryKind) -> bool {
     *kind == EntryKind::NonTensor && field.metadata().contains_key(NULLS_METADATA_KEY)
@@ -255,7 +285,11 @@ fn is_ruled_on(field: &Field, kind: &EntryKind) -> bool {
 
 /// The field with the mark that its null rows are welcome.
 pub(crate) fn mark_ruled_on(field: &Field) -> Field {
+    mark(field.clone(), NULLS_METADATA_KEY, Nulls::Fill)
+}
+
+fn mark(field: Field, key: &str, word: impl ToString) -> Field {
     let mut metadata = field.metadata().clone();
-    metadata.insert(NULLS_METADATA_KEY.to_owned(), Nulls::Fill.to_string());
-    field.clone().with_metadata(metadata)
+    metadata.insert(key.to_owned(), word.to_string());
+    field.with_metadata(metadata)
 }

@@ -7,7 +7,7 @@ mod output;
 
 use std::collections::HashSet;
 
-use arrow::datatypes::{Fields, Schema};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema};
 
 pub(crate) use elements::{Elements, fixed_shape_field};
 pub use entry::EntrySpec;
@@ -53,12 +53,43 @@ fn reject_duplicates(fields: &Fields, parent: &NestedKey) -> Result<()> {
     }
 }
 
+/// Levels of structs, lists, maps and the like that a column's type may have. Types and values are walked
+/// by recursion, so without a limit a type could exhaust the stack.
+const MAX_LEVELS: usize = 64;
+
+fn reject_deep(fields: &Fields, levels: usize) -> Result<()> {
+    match fields.iter().find(|field| is_deeper_than(levels, field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(Error::schema(format!("its type nests deeper than {levels} levels"))
+            .at(field.name())
+            .remedy("select fields from inside it as columns of their own, as in s['a']['b'] AS b")),
+    }
+}
+
+fn is_deeper_than(levels: usize, data_type: &DataType) -> bool {
+    let below = |data_type: &DataType| levels == 0 || is_deeper_than(levels - 1, data_type);
+    let field_below = |field: &FieldRef| below(field.data_type());
+    match data_type {
+        DataType::List(child)
+        | DataType::LargeList(child)
+        | DataType::ListView(child)
+        | DataType::LargeListView(child)
+        | DataType::FixedSizeList(child, _)
+        | DataType::Map(child, _)
+        | DataType::RunEndEncoded(_, child) => field_below(child),
+        DataType::Struct(fields) => fields.iter().any(field_below),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| field_below(field)),
+        DataType::Dictionary(_, values) => below(values),
+        _ => false,
+    }
+}
+
 impl TensorDictSchema {
     /// Resolves for a whole result: masks exist by default for the keys that had nulls.
     ///
     /// # Errors
     ///
-    /// Two columns of one name; a mask key that is a column (with masks asked for) or given though no
+    /// Two columns of one name; a type of more than 64 levels (less those that `mask_key` adds); a mask key that is a column (with masks asked for) or given though no
     /// masks are asked for (`mask_keys` likewise); options for a column that is not there; a malformed extension type.
     pub fn resolve(schema: &Schema, options: &Options) -> Result<Self> {
         Self::resolve_with(schema, options, MaskKeys::Observed)
@@ -100,9 +131,22 @@ impl TensorDictSchema {
 
     fn resolve_with(schema: &Schema, options: &Options, default_masks: MaskKeys) -> Result<Self> {
         let mask_key = options.resolved_mask_key();
+        // Masks lie as deep as their columns, and below the mask key.
+        let above = if options.masks_anything() { mask_key.names().len() } else { 0 };
+        if above > MAX_LEVELS {
+            return Err(
+                Error::option(format!("mask_key has {above} names")).remedy(format!("it takes at most {MAX_LEVELS}"))
+            );
+        }
+        reject_deep(schema.fields(), MAX_LEVELS - above)?;
         if options.masks_anything() {
             match mask_key.split_first() {
                 None => return Err(Error::option("mask_key has no names").remedy("it takes one name or more")),
+                Some(_) if mask_key.names().iter().any(String::is_empty) => {
+                    return Err(
+                        Error::option(format!("mask_key is {mask_key}")).remedy("it takes names that are not empty")
+                    );
+                }
                 Some((root, _)) if schema.index_of(root).is_ok() => {
                     return Err(Error::key("the mask key is the name of a column")
                         .at(root)

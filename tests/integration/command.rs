@@ -9,48 +9,48 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-const FLIGHTS: &str = "'examples/data/flights.parquet'";
+pub(crate) const FLIGHTS: &str = "'examples/data/flights.parquet'";
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tensorquery"));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments).stdin(Stdio::null());
     command
 }
 
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-fn run_with_stdin(command: &mut Command, text: &str) -> Output {
+pub(crate) fn run_with_stdin(command: &mut Command, text: &str) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// Stdout of a run that goes well and says nothing on stderr.
-fn stdout(arguments: &[&str]) -> String {
+pub(crate) fn stdout(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(text(&output.stderr), "", "{arguments:?}");
     assert_eq!(output.status.code(), Some(0), "{arguments:?}");
     text(&output.stdout)
 }
 
-fn json(arguments: &[&str]) -> Value {
+pub(crate) fn json(arguments: &[&str]) -> Value {
     let output = stdout(&[&["--json"], arguments].concat());
     assert!(output.ends_with('\n') && output.lines().count() == 1, "{output}");
     serde_json::from_str(&output).unwrap()
 }
 
-fn data(dict: &Value, name: &str) -> Value {
+pub(crate) fn data(dict: &Value, name: &str) -> Value {
     dict["entries"][name]["data"].clone()
 }
 
 /// Checks that a run fails with this exit code and these words in its message; gives it, as text or JSON.
-fn check_failure(code: i32, words: &[&str], arguments: &[&str]) {
+pub(crate) fn check_failure(code: i32, words: &[&str], arguments: &[&str]) {
     let output = run(arguments);
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
@@ -64,7 +64,7 @@ fn check_failure(code: i32, words: &[&str], arguments: &[&str]) {
     }
 }
 
-fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> String {
+pub(crate) fn write(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> String {
     let path = folder.path().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, content).unwrap();
@@ -146,8 +146,8 @@ fn flags_are_defaults_that_sql_overrides() {
 
     let large = "SELECT arrow_cast(18446744073709551615, 'UInt64') AS x";
     check_failure(1, &["'x': "], &[large]);
-    assert_eq!(data(&json(&["--unsigned", large]), "x"), Value::from([-1]));
-    assert_eq!(data(&json(&["--copy", "SELECT 1 AS x"]), "x"), Value::from([1]));
+    assert_eq!(data(&json(&["--unsigned", "reinterpret", large]), "x"), Value::from([-1]));
+    assert_eq!(data(&json(&["--copy", "always", "SELECT 1 AS x"]), "x"), Value::from([1]));
     assert!(stdout(&["--device", "cpu", "SELECT 1 AS x"]).contains("device=cpu"));
     let partitions = stdout(&["--threads", "3", "SHOW datafusion.execution.target_partitions"]);
     assert!(partitions.contains("| 3 "), "{partitions}");

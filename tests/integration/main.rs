@@ -6,6 +6,8 @@ mod arguments;
 #[cfg(feature = "datafusion")]
 mod command;
 #[cfg(feature = "datafusion")]
+mod command_words;
+#[cfg(feature = "datafusion")]
 mod conformance;
 mod containers;
 mod densifying;
@@ -28,6 +30,8 @@ mod ownership;
 mod peers;
 mod properties;
 mod random;
+#[cfg(feature = "datafusion")]
+mod relations;
 mod round_trip;
 mod show;
 #[cfg(feature = "datafusion")]

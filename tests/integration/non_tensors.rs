@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray,
-    Int32Array, Int64Array, LargeBinaryArray, LargeStringArray, ListViewArray, MapArray, MapBuilder, NullArray,
-    RunArray, StringArray, StringBuilder, StringViewArray, TimestampMicrosecondArray, UnionArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+    FixedSizeListArray, Int32Array, Int64Array, LargeBinaryArray, LargeStringArray, ListViewArray, MapArray,
+    MapBuilder, NullArray, RecordBatch, RunArray, StringArray, StringBuilder, StringViewArray,
+    TimestampMicrosecondArray, UnionArray,
 };
-use arrow::datatypes::{DataType, Field, Int32Type, UnionFields};
-use tensorquery::{Nulls, Options, from_arrow, from_arrow_chunks};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, UnionFields};
+use tensorquery::{MaskKeys, Nulls, Options, from_arrow, from_arrow_chunks};
 
 use crate::show::{column, show};
 use crate::vectors::{arc, column_gives, column_raises, fixed, item, list, raises, structs};
@@ -118,6 +119,7 @@ fn dictionaries() {
     let selected = || dictionary(vec![Some(0), Some(1), Some(0)], null_value());
     column_raises(selected(), 1, 1);
     column_gives(selected(), Nulls::Fill, r#"{c: nts("a", null, "a")}"#);
+    column_gives(selected(), Nulls::Mask, r#"{c: nts("a", null, "a"), _mask: {c: bool[3](T, F, T)}}"#);
     column_gives(dictionary(vec![Some(0), Some(0)], null_value()), Nulls::Raise, r#"{c: nts("a", "a")}"#);
     let numbers = dictionary(vec![Some(0), Some(1), Some(0)], arc(Int64Array::from(vec![10, 20])));
     column_gives(numbers, Nulls::Raise, "{c: nts(10, 20, 10)}");
@@ -144,16 +146,24 @@ fn union(last: Option<i64>) -> UnionArray {
 
 #[test]
 fn unions_and_runs() {
-    // Their rows have no validity of their own, so there is no mask; but a null is a null to `raise`.
+    // Their rows have no validity of their own; but a null is a null, to `raise` and to `mask`.
     column_raises(union(None), 1, 2);
-    column_gives(union(None), Nulls::Mask, r#"{c: nts(1, "b", null)}"#);
+    column_gives(union(None), Nulls::Mask, r#"{c: nts(1, "b", null), _mask: {c: bool[3](T, T, F)}}"#);
     column_gives(union(Some(3)), Nulls::Raise, r#"{c: nts(1, "b", 3)}"#);
 
     let runs = || {
         RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 3]), &Int64Array::from(vec![Some(5), None])).unwrap()
     };
     column_raises(runs(), 1, 2);
-    column_gives(runs(), Nulls::Mask, "{c: nts(5, 5, null)}");
+    column_gives(runs(), Nulls::Mask, "{c: nts(5, 5, null), _mask: {c: bool[3](T, T, F)}}");
+    // Where keys may not depend on data, the schema tells that there may be nulls.
+    for array in [arc(runs()), arc(union(None))] {
+        let schema = Schema::new(vec![Field::new("c", array.data_type().clone(), false)]);
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![array]).unwrap();
+        let options = Options::default().nulls(Nulls::Mask).mask_keys(MaskKeys::Nullable);
+        let dict = from_arrow(batch, &options).unwrap();
+        assert_eq!(Vec::<bool>::try_from(dict.tensor(["_mask", "c"]).unwrap()).unwrap(), [true, true, false]);
+    }
     column_gives(runs().slice(0, 2), Nulls::Raise, "{c: nts(5, 5)}");
     raises(column(arc(structs(vec![("u", arc(union(None)))], None))), ["c", "u"], 1, 2);
 }

@@ -58,7 +58,10 @@ fn shows_null(shown: &Cell) -> bool {
 
 /// Row validity of the entries at and below a column, of those that have a mask.
 fn validities(array: &dyn Array, above: &[bool], key: NestedKey, masks: &mut Vec<(NestedKey, Vec<bool>)>) {
-    let valid: Vec<bool> = (0..array.len()).map(|row| above[row] && array.is_valid(row)).collect();
+    // A dictionary's valid key may name a null value.
+    let coded = matches!(array.data_type(), DataType::Dictionary(..));
+    let is_valid = |row: usize| array.is_valid(row) && !(coded && shows_null(&cell(array, row)));
+    let valid: Vec<bool> = (0..array.len()).map(|row| above[row] && is_valid(row)).collect();
     match array.data_type() {
         DataType::Struct(fields) if !fields.is_empty() => {
             for (field, column) in fields.iter().zip(array.as_struct().columns()) {

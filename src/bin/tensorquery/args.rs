@@ -25,12 +25,14 @@ Results:
   The last statement's result is shown as a tensordict: each entry's key, kind, dtype, shape,
   device and first values. EXPLAIN, SHOW and DESCRIBE are shown as text tables.
   CREATE, DROP, SET and the like show nothing.
+  All statements are parsed first: where one can't be, none runs.
   --json writes all values: {\"batch_size\": [n], \"entries\": {…}}, also of EXPLAIN and the like.
   An error is then {\"error\": kind, \"message\": text}, on stdout too.
 
 Defaults:
-  Flags are the session's defaults. SQL overrides them: SET tensordict.nulls = 'mask' for what
-  follows, and tensordict((SELECT …), nulls => 'fill') for one relation.
+  --nulls, --mask-key, --copy, --unsigned and --device are the session's defaults. SQL overrides
+  them: SET tensordict.nulls = 'mask' for what follows, RESET tensordict.nulls for the library's
+  default, and tensordict((SELECT …), nulls => 'fill') for one relation.
 
 Exit codes:
   0 done; 1 the query or its data is at fault; 2 the command line is; 130 Ctrl-C.";
@@ -44,7 +46,7 @@ pub(crate) struct Args {
     /// SQL to run, after any files; of several statements (with `;`) the last one's result is shown
     pub(crate) query: Option<String>,
 
-    /// A file of SQL to run, `-` for stdin; may be repeated
+    /// A file of SQL to run, `-` for stdin; may be repeated. All is parsed before anything runs
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -64,29 +66,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = option("mask_key"))]
     pub(crate) mask_key: Vec<String>,
 
-    /// Copy all columns, never share memory with the query's result
-    #[arg(long)]
-    pub(crate) copy: bool,
+    /// Copies of the query's result: auto (where memory can't be shared safely, the default), always, never (an error)
+    #[arg(long, value_name = "auto|always|never", value_parser = option("copy"))]
+    pub(crate) copy: Option<String>,
 
-    /// Read unsigned numbers above the largest int64 as negative ones instead of refusing them
-    #[arg(long)]
-    pub(crate) unsigned: bool,
+    /// Unsigned numbers above the largest int64: check (an error, the default), reinterpret (as negative ones)
+    #[arg(long, value_name = "check|reinterpret", value_parser = option("unsigned"))]
+    pub(crate) unsigned: Option<String>,
 
     /// The device to move results to
     #[arg(long, value_name = "cpu|cuda[:N]", value_parser = option("device"))]
     pub(crate) device: Option<String>,
 
     /// Show the result as tensordicts of N rows (the last may be shorter), each as soon as it is computed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) batch_size: Option<NonZeroUsize>,
 
     /// Threads for the query and for libtorch [default: one per core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Memory for the query, as 512M or 2G; what may, spills to disk, the rest fails
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    pub(crate) memory_limit: Option<usize>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_limit: Option<Size>,
 
     /// Write whole results as JSON, one object a line
     #[arg(long)]
@@ -113,8 +115,32 @@ fn table(text: &str) -> Result<(String, String), String> {
 fn option(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
     move |text| match Options::default().set(name, text) {
         Ok(()) => Ok(text.to_owned()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => {
+            // The parser of flags has already said which flag it is and what it was given.
+            let message = error.to_string();
+            let said = format!("{name} is '{text}'; ");
+            Err(message.strip_prefix(&said).unwrap_or(&message).to_owned())
+        }
     }
+}
+
+/// A number of rows or threads.
+fn count(text: &str) -> Result<NonZeroUsize, String> {
+    match text.parse::<usize>() {
+        Ok(number) => NonZeroUsize::new(number).ok_or_else(|| "it must be at least 1".to_owned()),
+        Err(_) => Err("it must be a whole number of at least 1".to_owned()),
+    }
+}
+
+/// A number of bytes, and how it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Size {
+    pub(crate) bytes: usize,
+    pub(crate) text: String,
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    Ok(Size { bytes: bytes(text)?, text: text.to_owned() })
 }
 
 /// A number of bytes: `1000`, `512K`, `1.5G`, `2GiB` (all powers of 1024), or `2GB` (of 1000).

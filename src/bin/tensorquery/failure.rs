@@ -44,6 +44,26 @@ impl Failure {
         Failure::Error { kind, message: message.into() }
     }
 
+    /// The same, in the words of `--memory-limit` where that is what the query ran into: the engine
+    /// speaks of settings that nobody made.
+    pub(crate) fn message_under(&self, memory_limit: Option<&str>) -> Option<String> {
+        let Failure::Error { message, .. } = self else {
+            return None;
+        };
+        match (memory_limit, message.contains(EXHAUSTED)) {
+            (Some(limit), true) => {
+                // The engine's last line says who asked for how much, after one per consumer of memory.
+                let last = message.lines().last().unwrap_or_default();
+                let asked = last.split(EXHAUSTED).last().unwrap_or_default().trim_start_matches("Error: ");
+                Some(format!(
+                    "the query needs more memory than --memory-limit {limit} allows ({asked}); raise the limit, \
+                     show the result in parts with --batch-size, or ask for fewer rows or columns"
+                ))
+            }
+            _ => Some(message.clone()),
+        }
+    }
+
     /// The same, said of a part of the input.
     pub(crate) fn of(self, subject: &str) -> Self {
         match self {
@@ -92,6 +112,9 @@ impl fmt::Display for Stopped {
 }
 
 impl std::error::Error for Stopped {}
+
+/// In the engine's messages about memory.
+const EXHAUSTED: &str = "Resources exhausted: ";
 
 /// Layers that the engine names in front of its messages; they say nothing to who wrote the query.
 const LAYERS: [&str; 8] = [

@@ -97,7 +97,7 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     let options = ListingOptions::new(factory.create(state, &format.options)?).with_file_extension(format.extension);
     let config = ListingTableConfig::new(url).with_listing_options(options);
     let config = config.infer_partitions_from_path(state).await?;
-    let config = config.infer_schema(state).await.map_err(|error| unreadable(path, &error))?;
+    let config = config.infer_schema(state).await.map_err(|error| unreadable(path, error))?;
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 
@@ -109,9 +109,12 @@ fn check_readable(path: &str) -> Result<(), FileError> {
     })
 }
 
-/// The engine's message does not say which file it is about.
-fn unreadable(path: &str, error: &DataFusionError) -> FileError {
-    FileError(format!("{path}: can't be read: {}", plain(&error.strip_backtrace())))
+/// The engine's message does not say which file it is about; ours does.
+fn unreadable(path: &str, error: DataFusionError) -> DataFusionError {
+    match error.find_root() {
+        DataFusionError::External(inner) if inner.is::<FileError>() => error,
+        _ => FileError(format!("{path}: can't be read: {}", plain(&error.strip_backtrace()))).into(),
+    }
 }
 
 /// The format of the first file with one; all files of a table share its extension.

@@ -1,9 +1,10 @@
 //! The `tensorquery` command: SQL in, tensordicts of libtorch tensors out.
 //!
-//! `main` reads the flags ([`args`]), sets up a session ([`session`], [`files`]), and runs either the
+//! `main` reads the flags ([`args`]), sets up a session ([`session`], [`files`], [`columns`]), and runs either the
 //! statements it was given ([`query`]) or a prompt ([`prompt`]). What comes out is written by [`output`].
 
 mod args;
+mod columns;
 mod failure;
 mod files;
 mod interrupt;
@@ -27,8 +28,9 @@ use prompt::Prompt;
 use query::Source;
 use tokio::runtime::Runtime;
 
-/// Planning recurses over the query; a thread's usual two megabytes are few for a long one.
-const STACK_BYTES: usize = 16 << 20;
+/// Planning recurses over the query; a thread's usual two megabytes are few for a long one. What isn't
+/// used takes no memory.
+const STACK_BYTES: usize = 128 << 20;
 
 fn main() -> ExitCode {
     let args = Args::parse();

@@ -21,6 +21,8 @@ pub(crate) struct Printer {
     pub(crate) batch_size: Option<NonZeroUsize>,
     /// Whether progress is shown to somebody.
     pub(crate) progress: bool,
+    /// `--memory-limit` as it was given, for errors.
+    memory_limit: Option<String>,
 }
 
 impl Printer {
@@ -30,6 +32,7 @@ impl Printer {
             schema: args.schema,
             batch_size: args.batch_size,
             progress: !args.quiet && io::stderr().is_terminal(),
+            memory_limit: args.memory_limit.as_ref().map(|limit| limit.text.clone()),
         }
     }
 
@@ -51,9 +54,10 @@ impl Printer {
         self.tensordict(dict)
     }
 
-    pub(crate) fn table(&self, batches: &[RecordBatch]) -> Result<(), Failure> {
+    /// Rows as a text table, or what stands for none.
+    pub(crate) fn table(&self, batches: &[RecordBatch], no_rows: &str) -> Result<(), Failure> {
         if batches.iter().all(|batch| batch.num_rows() == 0) {
-            return line("no rows");
+            return line(no_rows);
         }
         let table = pretty_format_batches(batches).map_err(tensorquery::Error::from)?;
         line(table)
@@ -68,7 +72,8 @@ impl Printer {
         match failure {
             Failure::OutputClosed => ExitCode::SUCCESS,
             Failure::Interrupted => ExitCode::from(interrupt::EXIT_CODE),
-            Failure::Error { kind, message } => {
+            Failure::Error { kind, .. } => {
+                let message = failure.message_under(self.memory_limit.as_deref()).unwrap_or_default();
                 // Where even this can't be written, the exit code is all that is left to say it.
                 let _unheard = match self.json {
                     true => line(json!({"error": kind, "message": message})),

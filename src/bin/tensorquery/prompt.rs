@@ -24,8 +24,13 @@ SELECT … FROM 'x.parquet';    paths in single quotes are tables
 SET tensordict.nulls = 'mask';    raise, fill or mask nulls from now on
 \\d                   list tables
 \\d NAME              the columns of a table
-\\?                   this help
+help, \\?, \\h        this help
 \\q, quit, exit       leave, as Ctrl-D does; Ctrl-C stops a query or clears the line";
+
+const NO_TABLES: &str = "\
+no tables yet. A file is one without any preparation: SELECT * FROM 'data.parquet';
+To give one a name: CREATE VIEW flights AS SELECT * FROM 'data.parquet';
+or start with --table flights=data.parquet";
 
 const TABLES: &str = "SELECT table_schema AS schema, table_name AS name, table_type AS kind \
     FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
@@ -66,21 +71,24 @@ impl Prompt {
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(Failure::new("io", format!("can't read the line: {error}"))),
             };
-            let word = typed.trim().trim_end_matches(';');
-            if text.is_empty() && matches!(word, "\\q" | "quit" | "exit") {
+            let word = typed.trim().trim_end_matches(';').trim_end();
+            if text.is_empty() && matches!(word.to_ascii_lowercase().as_str(), "\\q" | "quit" | "exit") {
                 break;
             }
             if text.is_empty() && word.is_empty() {
                 continue;
             }
-            if text.is_empty() && word == "\\?" {
+            if text.is_empty() && matches!(word.to_ascii_lowercase().as_str(), "help" | "\\?" | "\\h") {
                 line(HELP)?;
                 continue;
             }
             if text.is_empty() && word.starts_with('\\') {
                 self.remember(word);
                 let sql = describe(word);
-                go_on(sql.and_then(|sql| run_text(runtime, context, printer, Form::Table, &sql)), printer)?;
+                go_on(
+                    sql.and_then(|sql| run_text(runtime, context, printer, Form::Table { no_rows: NO_TABLES }, &sql)),
+                    printer,
+                )?;
                 continue;
             }
             text.push_str(&typed);

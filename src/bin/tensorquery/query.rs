@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::dataframe::DataFrame;
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
+use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, TokenizerError};
 use futures::TryStreamExt;
 use tensorquery::{DataFrameExt, Nulls, Options, SessionContextExt};
 
-use super::failure::Failure;
+use super::failure::{Failure, plain};
 use super::output::Printer;
 use super::progress::Meter;
 
@@ -38,10 +40,40 @@ pub(crate) fn parse(context: &SessionContext, sources: &[Source]) -> Result<VecD
     Ok(statements)
 }
 
+/// As [`DFParser::parse_statements`], whose errors don't all say where they are.
 fn parse_one(context: &SessionContext, sql: &str) -> datafusion::error::Result<VecDeque<Statement>> {
     let dialect = dialect(context);
     let mut parser: DFParser = DFParserBuilder::new(sql).with_dialect(dialect.as_ref()).build()?;
-    parser.parse_statements()
+    let mut statements = VecDeque::new();
+    loop {
+        let mut delimited = statements.is_empty();
+        while parser.parser.consume_token(&Token::SemiColon) {
+            delimited = true;
+        }
+        let next = parser.parser.peek_token();
+        if next.token == Token::EOF {
+            return Ok(statements);
+        }
+        let line = next.span.start.line;
+        if !delimited {
+            parser.parser.expected::<()>("end of statement", next)?;
+        }
+        statements.push_back(parser.parse_statement().map_err(|error| with_line(error, line))?);
+    }
+}
+
+/// The parser's error with the line of its statement, where it names none: at the end of the text, and
+/// where a statement nests too deep.
+fn with_line(error: DataFusionError, line: u64) -> DataFusionError {
+    let message = match error.find_root() {
+        DataFusionError::SQL(parser, _) => plain(&parser.to_string()),
+        _ => plain(&error.strip_backtrace()),
+    };
+    if message.contains("Line: ") {
+        return error;
+    }
+    let located = format!("{message}, in the statement that begins at Line: {line}");
+    DataFusionError::SQL(Box::new(ParserError::ParserError(located)), None)
 }
 
 /// The dialect that the session is set to.
@@ -84,8 +116,8 @@ pub(crate) async fn run_all(
 pub(crate) enum Form {
     /// As a tensordict, or as a text table where it is a text about queries or the session.
     Usual,
-    /// As a text table.
-    Table,
+    /// As a text table, or as this text where there are no rows.
+    Table { no_rows: &'static str },
 }
 
 /// Whether there was a result to show.
@@ -99,6 +131,9 @@ pub(crate) enum Shown {
 async fn run(context: &SessionContext, statement: Statement, printer: &Printer) -> Result<(), Failure> {
     let _meter = Meter::start(printer.progress);
     let plan = context.state().statement_to_plan(statement).await?;
+    if reset(context, &plan)? {
+        return Ok(());
+    }
     let mut batches = context.execute_logical_plan(plan).await?.execute_stream().await?;
     while batches.try_next().await?.is_some() {}
     Ok(())
@@ -113,9 +148,13 @@ pub(crate) async fn show(
 ) -> Result<Shown, Failure> {
     let about_session = reads_as_text(&statement);
     let plan = context.state().statement_to_plan(statement).await?;
-    let reads_as_text = form == Form::Table || about_session || describes_tensordicts(&plan)?;
+    let no_rows = match form {
+        Form::Usual => None,
+        Form::Table { no_rows } => Some(no_rows),
+    };
+    let reads_as_text = no_rows.is_some() || about_session || describes_tensordicts(&plan)?;
     let has_result = has_result(&plan);
-    if printer.schema && !has_result {
+    if (printer.schema && !has_result) || reset(context, &plan)? {
         return Ok(Shown::Nothing);
     }
     let meter = Meter::start(printer.progress && !printer.schema);
@@ -133,7 +172,7 @@ pub(crate) async fn show(
     } else if reads_as_text && !printer.json {
         let batches = frame.collect().await?;
         drop(meter);
-        printer.table(&batches)?;
+        printer.table(&batches, no_rows.unwrap_or("no rows"))?;
     } else if let Some(rows) = printer.batch_size {
         show_batches(frame, &options, rows.get(), meter, printer).await?;
     } else {
@@ -162,6 +201,18 @@ async fn show_batches(
         meter.iter().for_each(|meter| meter.update(rows, shown));
     }
     Ok(())
+}
+
+/// Does what `RESET tensordict.…` says, if that is the statement: the engine resets none but its own settings.
+fn reset(context: &SessionContext, plan: &LogicalPlan) -> Result<bool, Failure> {
+    let LogicalPlan::Statement(PlanStatement::ResetVariable(reset)) = plan else {
+        return Ok(false);
+    };
+    match reset.variable.strip_prefix("tensordict.") {
+        Some(name) => context.reset_tensordict_option(name)?,
+        None => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// Statements whose result is a text about queries or the session.

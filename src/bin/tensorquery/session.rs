@@ -10,6 +10,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tensorquery::SessionStateBuilderExt;
 
 use super::args::Args;
+use super::columns;
 use super::failure::Failure;
 use super::files::{PathTables, table_at};
 
@@ -20,8 +21,8 @@ pub(crate) async fn open(args: Args) -> Result<SessionContext, Failure> {
         config = config.with_target_partitions(threads.get());
     }
     let mut runtime = RuntimeEnvBuilder::new();
-    if let Some(bytes) = args.memory_limit {
-        runtime = runtime.with_memory_limit(bytes, 1.0);
+    if let Some(limit) = &args.memory_limit {
+        runtime = runtime.with_memory_limit(limit.bytes, 1.0);
     }
     let mut state = SessionStateBuilder::new()
         .with_config(config)
@@ -32,6 +33,7 @@ pub(crate) async fn open(args: Args) -> Result<SessionContext, Failure> {
     for (name, value) in defaults(&args) {
         state.config_mut().options_mut().set(&format!("tensordict.{name}"), &value)?;
     }
+    columns::check_in(&mut state)?;
     let path_tables = Arc::new(PathTables::default());
     let factory = Arc::clone(&path_tables) as Arc<dyn UrlTableFactory>;
     let catalogs = DynamicFileCatalog::new(Arc::clone(state.catalog_list()), factory);
@@ -54,8 +56,8 @@ fn defaults(args: &Args) -> Vec<(&'static str, String)> {
         [name] if !name.starts_with(['[', '{']) => defaults.push(("mask_key", name.clone())),
         names => defaults.push(("mask_key", serde_json::Value::from(names).to_string())),
     }
-    defaults.extend(args.copy.then(|| ("copy", "always".to_owned())));
-    defaults.extend(args.unsigned.then(|| ("unsigned", "reinterpret".to_owned())));
+    defaults.extend(args.copy.clone().map(|copy| ("copy", copy)));
+    defaults.extend(args.unsigned.clone().map(|unsigned| ("unsigned", unsigned)));
     defaults.extend(args.device.clone().map(|device| ("device", device)));
     defaults
 }

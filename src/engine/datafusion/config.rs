@@ -5,6 +5,7 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::Result;
 
+use crate::error::Error;
 use crate::options::{OptionValue, Options};
 
 /// The session's default [`Options`], under the prefix `tensordict`.
@@ -19,6 +20,16 @@ impl TensorDictConfig {
     /// The defaults of a session, or ours where none were set up.
     pub(super) fn options(config: &ConfigOptions) -> Options {
         config.extensions.get::<TensorDictConfig>().map(|config| config.options.clone()).unwrap_or_default()
+    }
+
+    /// Forgets what was set of one option: the others are set again, each as it was written.
+    pub(super) fn reset(&mut self, key: &str) -> crate::error::Result<()> {
+        if !Options::NAMES.contains(&key) {
+            return Err(Options::unknown(key));
+        }
+        self.words.retain(|(name, _)| name != key);
+        self.options = Options::default();
+        self.words.iter().try_for_each(|(name, value)| self.options.set(name, parse(name, value)?))
     }
 }
 
@@ -41,9 +52,7 @@ impl ExtensionOptions for TensorDictConfig {
 
     /// Lists and maps are written as JSON: `SET tensordict.mask_key = '["aux", "valid"]'`.
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let parsed = if value.starts_with(['[', '{']) { serde_json::from_str(value).ok() } else { None };
-        let parsed = parsed.map_or_else(|| OptionValue::from(value), from_json);
-        self.options.set(key, parsed)?;
+        self.options.set(key, parse(key, value)?)?;
         self.words.retain(|(name, _)| name != key);
         self.words.push((key.to_owned(), value.to_owned()));
         Ok(())
@@ -68,6 +77,18 @@ const DESCRIPTIONS: [(&str, &str); Options::NAMES.len()] = [
     ("device", "The device results move to: cpu, cuda, cuda:1, … or none (default)"),
     ("columns", "Options by column as JSON: {\"speed\": {\"nulls\": \"mask\"}}"),
 ];
+
+/// What begins as JSON must be JSON.
+fn parse(key: &str, value: &str) -> crate::error::Result<OptionValue> {
+    if !value.starts_with(['[', '{']) {
+        return Ok(OptionValue::from(value));
+    }
+    let json = serde_json::from_str(value).map(from_json);
+    json.map_err(|error| {
+        Error::option(format!("{key} is '{value}', which begins as JSON but is none: {error}"))
+            .remedy("lists and maps are JSON, as in '[\"a\", \"b\"]'")
+    })
+}
 
 fn from_json(value: serde_json::Value) -> OptionValue {
     match value {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch};
 use async_trait::async_trait;
+use datafusion::common::DFSchemaRef;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
@@ -80,6 +82,14 @@ pub trait SessionContextExt {
     ///
     /// Never today; a default that can't apply to every query may become one.
     fn tensordict_options(&self) -> Result<Options>;
+
+    /// Takes back what `SET tensordict.…` has said of an option, as `RESET` does for the engine's own
+    /// settings: its own `RESET` knows no others.
+    ///
+    /// # Errors
+    ///
+    /// An [option](Error::is_option) error for an unknown name.
+    fn reset_tensordict_option(&self, name: &str) -> Result<()>;
 }
 
 impl SessionContextExt for SessionContext {
@@ -87,6 +97,16 @@ impl SessionContextExt for SessionContext {
         let state = self.state_ref();
         let state = state.read();
         Ok(TensorDictConfig::options(state.config_options()).without_idle_masks(|_| false))
+    }
+
+    fn reset_tensordict_option(&self, name: &str) -> Result<()> {
+        let state = self.state_ref();
+        let mut state = state.write();
+        match state.config_mut().options_mut().extensions.get_mut::<TensorDictConfig>() {
+            Some(config) => config.reset(name),
+            // Nothing was set where nothing can be.
+            None => Ok(()),
+        }
     }
 }
 
@@ -140,7 +160,7 @@ pub trait DataFrameExt: Sized {
 #[async_trait]
 impl DataFrameExt for DataFrame {
     fn tensordict_schema(&self, options: &Options) -> Result<TensorDictSchema> {
-        TensorDictSchema::resolve(self.schema().as_arrow(), options)
+        TensorDictSchema::resolve(announced(self)?.as_arrow(), options)
     }
 
     async fn to_tensordict_with<F>(self, options: &Options, progress: F) -> Result<TensorDict>
@@ -148,7 +168,8 @@ impl DataFrameExt for DataFrame {
         F: FnMut(Progress) + Send,
     {
         ensure_target(options)?;
-        let schema = self.schema().as_arrow();
+        let schema = announced(&self)?;
+        let schema = schema.as_arrow();
         let observed = options.masks_anything() && options.mask_keys_or(MaskKeys::Observed) == MaskKeys::Observed;
         let options = match observed {
             // The operator's schema can't depend on data: all masks are made, idle ones go at the end.
@@ -175,10 +196,23 @@ impl DataFrameExt for DataFrame {
     async fn tensordict_stream(self, options: &Options) -> Result<TensorDictStream> {
         ensure_target(options)?;
         let context = Arc::new(self.task_ctx());
-        let options = TensorDictSchema::plan_masks(self.schema().as_arrow(), options)?;
+        let options = TensorDictSchema::plan_masks(announced(&self)?.as_arrow(), options)?;
         let plan = tensorize(self.create_physical_plan().await?, &options)?;
         TensorDictStream::try_new(execute_stream(plan, context)?, &options.after_nulls())
     }
+}
+
+/// The schema that the query has once our rule has seen it: unnested fields of a nullable struct are
+/// nullable.
+fn announced(frame: &DataFrame) -> Result<DFSchemaRef> {
+    let plan = frame.logical_plan();
+    if !UnnestNulls::applies_to(plan)? {
+        return Ok(DFSchemaRef::clone(plan.schema()));
+    }
+    let (state, plan) = frame.clone().into_parts();
+    let ours = state.analyzer().rules.iter().any(|rule| rule.name() == UnnestNulls.name());
+    let plan = if ours { UnnestNulls::rewrite(plan)? } else { plan };
+    Ok(DFSchemaRef::clone(plan.schema()))
 }
 
 /// A device that is not there shows before anything is planned or run.

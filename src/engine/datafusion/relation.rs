@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
-use datafusion::common::plan_err;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, plan_err};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::logical_expr::{Extension, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr as LogicalExpr, Extension, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     DollarQuotedString, Expr, FunctionArg, FunctionArgExpr, FunctionArgOperator, ObjectName, Query, SetExpr,
     TableAlias, TableFactor, TableFunctionArgs, Value,
 };
 
 use super::config::TensorDictConfig;
+use super::functions::UnnestNulls;
 use super::logical::TensorizeNode;
+use crate::error::Error;
 use crate::options::{OptionValue, Options};
 use crate::schema::{TensorDictSchema, mark_ruled_on};
 
@@ -38,8 +42,17 @@ impl RelationPlanner for TensorDictRelations {
         let call = Call::parse(name, relation)?;
         let input =
             context.plan(TableFactor::Derived { lateral: false, subquery: call.query, alias: None, sample: None })?;
+        if let Some(column) = references_outside(&input)?.first() {
+            return plan_err!(
+                "{name}(…) can't use {column} of the query around it: LATERAL and correlated queries are not \
+                 supported; {}",
+                join_instead(name)
+            );
+        }
+        // Masks are planned by the schema, which must be the one after the analyzer.
+        let input = if UnnestNulls::applies_to(&input)? { UnnestNulls::rewrite(input)? } else { input };
         let defaults = TensorDictConfig::options(context.context_provider().options());
-        let options = with_arguments(defaults, &call.arguments)?;
+        let options = with_arguments(name, defaults, &call.arguments)?;
         let plan = if name == TENSORDICT {
             let options = TensorDictSchema::plan_masks(input.schema().as_arrow(), &options)?;
             let node = TensorizeNode::try_new(input, Arc::new(options))?;
@@ -104,13 +117,16 @@ impl Call {
                     || !index_hints.is_empty();
                 (args, alias, modified)
             }
-            TableFactor::Function { lateral, name: _, args, with_ordinality, alias } => {
-                (args, alias, lateral || with_ordinality)
+            TableFactor::Function { lateral: true, .. } => {
+                return plan_err!("LATERAL {name}(…) is not supported; {}", join_instead(name));
+            }
+            TableFactor::Function { lateral: false, name: _, args, with_ordinality, alias } => {
+                (args, alias, with_ordinality)
             }
             _ => return plan_err!("{name} is called as {name}((SELECT …))"),
         };
         if modified {
-            return plan_err!("{name}(…) takes no modifiers such as LATERAL, WITH ORDINALITY, TABLESAMPLE or hints");
+            return plan_err!("{name}(…) takes no modifiers such as WITH ORDINALITY, TABLESAMPLE or hints");
         }
         let mut args = args.into_iter();
         let query = match args.next() {
@@ -194,9 +210,48 @@ fn option_value(expr: &Expr) -> OptionValue {
     value.unwrap_or_else(|| OptionValue::Other(expr.to_string()))
 }
 
+fn join_instead(relation: &str) -> String {
+    format!("join with it: SELECT … FROM t JOIN {relation}((SELECT key, … FROM …)) AS d ON d.key = t.key")
+}
+
+/// The columns of queries around this one that it refers to.
+fn references_outside(plan: &LogicalPlan) -> Result<Vec<Column>> {
+    let mut found = Vec::new();
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            match expr {
+                LogicalExpr::OuterReferenceColumn(_, column) => found.push(column.clone()),
+                LogicalExpr::ScalarSubquery(subquery)
+                | LogicalExpr::Exists(Exists { subquery, .. })
+                | LogicalExpr::InSubquery(InSubquery { subquery, .. })
+                | LogicalExpr::SetComparison(SetComparison { subquery, .. }) => {
+                    found.extend(references_outside(&subquery.subquery)?);
+                }
+                _ => {}
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    for input in plan.inputs() {
+        found.extend(references_outside(input)?);
+    }
+    // A subquery may refer to the query that it is in, and the right side of a lateral join to the left.
+    found.retain(|column| !plan.inputs().iter().any(|input| input.schema().has_column(column)));
+    Ok(found)
+}
+
 /// The session's defaults with a call's arguments over them.
-fn with_arguments(mut options: Options, arguments: &[(String, OptionValue)]) -> Result<Options> {
+fn with_arguments(relation: &str, mut options: Options, arguments: &[(String, OptionValue)]) -> Result<Options> {
     for (name, value) in arguments {
+        if matches!(name.as_str(), "copy" | "device") {
+            // It would have no effect: the relation gives columns, and the end of the query makes tensors of them.
+            return Err(Error::option(format!("{relation}(…) is given {name}, but it makes no tensors"))
+                .remedy(format!(
+                    "say it where the result becomes tensors: SET tensordict.{name} = {value}, --{name} of the \
+                     command, or Options::{name} in Rust"
+                ))
+                .into());
+        }
         options.set(name, value.clone())?;
     }
     // What the defaults say of masks is for the calls that mask.

@@ -11,7 +11,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ScalarValue, not_impl_err};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -183,11 +183,8 @@ fn with_nulls_of(parent: &ArrayRef, child: ArrayRef) -> Result<ArrayRef> {
 
 /// `child`, null also where `validity` says so.
 pub(super) fn with_validity(validity: Option<&NullBuffer>, child: ArrayRef) -> Result<ArrayRef> {
-    let Some(validity) = validity.filter(|validity| validity.null_count() > 0) else {
-        return Ok(child);
-    };
-    if let DataType::Union(..) | DataType::RunEndEncoded(..) = child.data_type() {
-        return not_impl_err!("a field of type {} below a null struct", child.data_type());
+    match validity.filter(|validity| validity.null_count() > 0) {
+        Some(validity) => Ok(nulls::hide(child, validity)?),
+        None => Ok(child),
     }
-    Ok(nulls::hide(child, validity)?)
 }

@@ -37,14 +37,27 @@ impl AnalyzerRule for UnnestNulls {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !Self::applies_to(&plan)? {
+            return Ok(plan);
+        }
+        Self::rewrite(plan)
+    }
+}
+
+impl UnnestNulls {
+    /// Whether the plan unnests a struct whose nulls would be lost.
+    pub(in crate::engine::datafusion) fn applies_to(plan: &LogicalPlan) -> Result<bool> {
         let mut needed = false;
         plan.apply_with_subqueries(|plan| {
             needed |= matches!(plan, LogicalPlan::Unnest(unnest) if loses_nulls(unnest));
             Ok(if needed { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
-        if !needed {
-            return Ok(plan);
-        }
+        Ok(needed)
+    }
+
+    /// The plan as the rule leaves it. Its schema may have fields nullable that were not: whoever plans by
+    /// the schema, as masks are, asks this first.
+    pub(in crate::engine::datafusion) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
         let rewrite = |plan| match plan {
             LogicalPlan::Unnest(unnest) if loses_nulls(&unnest) => with_nulls_below(unnest).map(Transformed::yes),
             other => Ok(Transformed::no(other)),
@@ -55,7 +68,19 @@ impl AnalyzerRule for UnnestNulls {
 }
 
 fn loses_nulls(unnest: &Unnest) -> bool {
-    unnest.struct_type_columns.iter().any(|index| unnest.input.schema().field(*index).is_nullable())
+    unnest.struct_type_columns.iter().any(|index| is_at_fault(&unnest.input, *index))
+}
+
+/// Whether this struct may be null and has not handed that down yet.
+fn is_at_fault(input: &LogicalPlan, index: usize) -> bool {
+    let handed_down = match input {
+        LogicalPlan::Projection(projection) => projection.expr.get(index).is_some_and(|expr| {
+            let call = expr.clone().unalias();
+            matches!(call, Expr::ScalarFunction(call) if call.func.inner().is::<NullsInFields>())
+        }),
+        _ => false,
+    };
+    input.schema().field(index).is_nullable() && !handed_down
 }
 
 fn with_nulls_below(unnest: Unnest) -> Result<LogicalPlan> {
@@ -63,7 +88,7 @@ fn with_nulls_below(unnest: Unnest) -> Result<LogicalPlan> {
     let input = unnest.input;
     let columns = input.schema().iter().enumerate().map(|(index, (qualifier, field))| {
         let column = Expr::Column(Column::from((qualifier, field)));
-        if unnest.struct_type_columns.contains(&index) && field.is_nullable() {
+        if unnest.struct_type_columns.contains(&index) && is_at_fault(&input, index) {
             let call = ScalarFunction::new_udf(Arc::clone(&function), vec![column]);
             Expr::ScalarFunction(call).alias_qualified(qualifier.cloned(), field.name())
         } else {
