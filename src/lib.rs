@@ -74,7 +74,7 @@ mod loader;
 mod engine;
 
 pub use convert::{ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt};
-pub use dict::{Entry, LazyStackBuilder, TensorDict};
+pub use dict::{Entry, LazyStackBuilder, Number, Operand, Reduction, TensorDict, UpdateOptions};
 pub use display::write_json;
 pub use dtype::DType;
 #[cfg(feature = "datafusion")]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod arguments;
+mod choosing;
 #[cfg(feature = "datafusion")]
 mod command;
 #[cfg(feature = "datafusion")]
@@ -16,9 +17,11 @@ mod engine_plans;
 mod engine_streams;
 #[cfg(feature = "datafusion")]
 mod explain;
+mod key_ops;
 mod non_tensors;
 mod ownership;
 mod peers;
+mod pointwise;
 mod properties;
 mod show;
 #[cfg(feature = "datafusion")]
@@ -26,4 +29,5 @@ mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
 mod tidy;
+mod updating;
 mod vectors;
