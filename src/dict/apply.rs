@@ -10,11 +10,16 @@ use crate::error::{Error, Result};
 use crate::key::NestedKey;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
+/// What is done with a tensor or a jagged tensor's values, given the key and what each side has for it.
+type OnTensor<'a> = dyn FnMut(&NestedKey, &Tensor, &[Tensor]) -> Result<Option<Tensor>> + 'a;
+
+/// What is done with non-tensor values, given what each side has for them.
+pub(super) type OnNonTensor<'a> = dyn FnMut(&NonTensorStack, &[Beside]) -> Result<Option<Entry>> + 'a;
+
 /// What is done with each leaf. Both functions may leave it out.
 pub(super) struct Visit<'a> {
-    /// Gets the key, a tensor or a jagged tensor's values, and what each side has for it.
-    pub(super) tensor: &'a mut dyn FnMut(&NestedKey, &Tensor, &[Tensor]) -> Result<Option<Tensor>>,
-    pub(super) non_tensor: &'a mut dyn FnMut(&NonTensorStack, &[Beside]) -> Result<Option<Entry>>,
+    pub(super) tensor: &'a mut OnTensor<'a>,
+    pub(super) non_tensor: &'a mut OnNonTensor<'a>,
     /// Whether tensordicts on the sides may have no other keys.
     pub(super) same_keys: bool,
 }
@@ -145,9 +150,11 @@ impl TensorDict {
             Side::Lead(_) => None,
         });
         if let Some(stack) = lazy {
-            let pieces = self.unbind(stack.stack_dim as i64)?;
-            return TensorDict::lazy(stack.with_members(pieces)).walk_below(above, sides, visit);
+            let mut pieces = stack.with_members(self.unbind(stack.stack_dim as i64)?);
+            pieces.stack_dim_name = self.names().into_iter().nth(stack.stack_dim).flatten();
+            return TensorDict::lazy(pieces).walk_below(above, sides, visit);
         }
+        ensure_same_sizes(dense, above, sides)?;
         if visit.same_keys {
             ensure_no_more_keys(dense, above, sides)?;
         }
@@ -204,6 +211,21 @@ pub(super) fn with_values(jagged: &JaggedTensor, values: Tensor) -> Result<Jagge
     }
     let offsets = jagged.offsets().f_to_device(values.device())?;
     Ok(JaggedTensor::from_trusted(values, offsets))
+}
+
+/// Fails if the batch sizes differ: members of stacks may, though those of the stacks are equal.
+fn ensure_same_sizes(dense: &Dense, above: &NestedKey, sides: &[Side]) -> Result<()> {
+    for side in sides {
+        if let Side::Dict(dict) = side
+            && dict.batch_size().iter().zip(&dense.batch_size).any(|(theirs, size)| theirs != size)
+        {
+            let (here, there) = (&dense.batch_size, dict.batch_size());
+            let error =
+                Error::shape(format!("the batch sizes differ: {here:?} here, {there:?} in the other tensordict"));
+            return Err(if above.is_empty() { error } else { error.at(above) });
+        }
+    }
+    Ok(())
 }
 
 fn ensure_no_more_keys(dense: &Dense, above: &NestedKey, sides: &[Side]) -> Result<()> {

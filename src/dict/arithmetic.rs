@@ -1,28 +1,26 @@
 //! Arithmetic on every leaf.
 
-use tch::{Scalar, TchError, Tensor};
+use tch::{TchError, Tensor};
 
-use super::apply::{Visit, keep};
-use super::operand::{Beside, Number, Operand, Side};
-use super::{Entry, TensorDict};
+use super::TensorDict;
+use super::apply::{OnNonTensor, Visit, keep};
+use super::number::Number;
+use super::operand::{Operand, Side};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::NonTensorStack;
 
 /// An operation on two tensors.
 pub(super) type OfTensors = fn(&Tensor, &Tensor) -> Result<Tensor, TchError>;
-/// The same operation on a tensor and a number.
-pub(super) type OfNumber = fn(&Tensor, Scalar) -> Result<Tensor, TchError>;
 
 macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident: $tensors:ident, $number:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $function:ident;)*) => {$(
         $(#[$doc])*
         ///
         /// # Errors
         ///
         /// As [`add`](Self::add).
         pub fn $name<'a>(&self, other: impl Into<Operand<'a>>) -> Result<TensorDict> {
-            self.arithmetic(other.into(), Tensor::$tensors, Tensor::$number)
+            self.arithmetic(other.into(), Tensor::$function)
         }
     )*};
 }
@@ -63,32 +61,33 @@ impl TensorDict {
     ///
     /// A [shape](Error::is_shape) error if a tensor can't be broadcast to the batch size, a tensordict has
     /// another one, or two jagged tensors' rows differ in length; a [key](Error::is_key) error unless both
-    /// tensordicts have the same keys; libtorch's own, with the key.
+    /// tensordicts have the same keys; an [overflow](Error::is_overflow) error for an integer that a tensor
+    /// of integers can't hold; libtorch's own, with the key.
     pub fn add<'a>(&self, other: impl Into<Operand<'a>>) -> Result<TensorDict> {
-        self.arithmetic(other.into(), Tensor::f_add, Tensor::f_add_scalar)
+        self.arithmetic(other.into(), Tensor::f_add)
     }
 
     binary! {
         /// The difference.
-        sub: f_sub, f_sub_scalar;
+        sub: f_sub;
         /// The product.
-        mul: f_mul, f_mul_scalar;
+        mul: f_mul;
         /// The quotient, a float.
-        div: f_div, f_div_scalar;
+        div: f_div;
         /// This to the power of the other.
-        pow: f_pow, f_pow_tensor_scalar;
+        pow: f_pow;
         /// What is left of a division, with the sign of the divisor.
-        remainder: f_remainder_tensor, f_remainder;
+        remainder: f_remainder_tensor;
         /// The larger of the two.
-        maximum: f_maximum, f_clamp_min;
+        maximum: f_maximum;
         /// The smaller of the two.
-        minimum: f_minimum, f_clamp_max;
+        minimum: f_minimum;
         /// Bits, or booleans, that are set in both.
-        bitwise_and: f_bitwise_and_tensor, f_bitwise_and;
+        bitwise_and: f_bitwise_and_tensor;
         /// Bits, or booleans, that are set in either.
-        bitwise_or: f_bitwise_or_tensor, f_bitwise_or;
+        bitwise_or: f_bitwise_or_tensor;
         /// Bits, or booleans, that are set in one alone.
-        bitwise_xor: f_bitwise_xor_tensor, f_bitwise_xor;
+        bitwise_xor: f_bitwise_xor_tensor;
     }
 
     unary! {
@@ -170,39 +169,37 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// libtorch's, with the key: booleans can't be clamped.
+    /// As [`add`](Self::add) for a number.
     pub fn clamp(&self, min: impl Into<Number>, max: impl Into<Number>) -> Result<TensorDict> {
-        let (min, max) = (min.into(), max.into());
-        self.each(|tensor| tensor.f_clamp::<Scalar>(min.into(), max.into()))
+        self.maximum(min.into())?.minimum(max.into())
     }
 
     fn each(&self, function: impl Fn(&Tensor) -> Result<Tensor, TchError>) -> Result<TensorDict> {
         Ok(self.apply(|tensor| Ok(function(tensor)?))?.locked_as(self))
     }
 
-    fn arithmetic(&self, other: Operand<'_>, tensors: OfTensors, number: OfNumber) -> Result<TensorDict> {
-        Ok(self.operate(other, tensors, number, &mut keep)?.locked_as(self))
+    fn arithmetic(&self, other: Operand<'_>, function: OfTensors) -> Result<TensorDict> {
+        Ok(self.operate(other, function, &mut keep)?.locked_as(self))
     }
 
-    /// One of two functions on every leaf: that on tensors, or that on a number.
+    /// A function on every leaf and what the other side has for it.
     pub(super) fn operate(
         &self,
         other: Operand<'_>,
-        tensors: OfTensors,
-        number: OfNumber,
-        non_tensor: &mut dyn FnMut(&NonTensorStack, &[Beside]) -> Result<Option<Entry>>,
+        function: OfTensors,
+        non_tensor: &mut OnNonTensor<'_>,
     ) -> Result<TensorDict> {
-        let (side, scalar) = match other {
+        let (side, number) = match other {
             Operand::Number(number) => (None, Some(number)),
             Operand::Tensor(tensor) => (Some(Side::broadcast(tensor, &self.batch_size())?), None),
             Operand::Dict(dict) => (Some(Side::dict(dict, &self.batch_size())?), None),
         };
-        let mut tensor = |_: &NestedKey, tensor: &Tensor, others: &[Tensor]| match (others, scalar) {
+        let mut tensor = |_: &NestedKey, tensor: &Tensor, others: &[Tensor]| match (others, number) {
             ([other], _) => {
                 ensure_same_dims(tensor, other)?;
-                Ok(Some(tensors(tensor, other)?))
+                Ok(Some(function(tensor, other)?))
             }
-            (_, Some(scalar)) => Ok(Some(number(tensor, scalar.into())?)),
+            (_, Some(number)) => Ok(Some(function(tensor, &number.beside(tensor)?)?)),
             _ => Ok(None),
         };
         let mut visit = Visit { tensor: &mut tensor, non_tensor, same_keys: true };

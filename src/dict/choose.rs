@@ -1,11 +1,12 @@
 //! Choosing elements by masks.
 
-use tch::{Scalar, Tensor};
+use tch::Tensor;
 
 use super::TensorDict;
 use super::apply::{Visit, keep};
 use super::arithmetic::ensure_same_dims;
-use super::operand::{Beside, Number, Operand, Side, with_dims};
+use super::number::Number;
+use super::operand::{Beside, Operand, Side, with_dims};
 use crate::error::{Error, Result};
 use crate::tensor::NonTensorStack;
 
@@ -47,9 +48,7 @@ impl TensorDict {
                         ensure_same_dims(tensor, other)?;
                         Some(tensor.f_where_self(condition, other)?)
                     }
-                    ([condition], Some(number)) => {
-                        Some(tensor.f_where_scalarother::<Scalar>(condition, number.into())?)
-                    }
+                    ([condition], Some(number)) => Some(tensor.f_where_self(condition, &number.beside(tensor)?)?),
                     _ => None,
                 })
             },
@@ -70,15 +69,15 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error if `mask` doesn't cover the batch size; libtorch's, with the key, if
-    /// the dtype can't hold `value`.
+    /// A [shape](Error::is_shape) error if `mask` doesn't cover the batch size; an
+    /// [overflow](Error::is_overflow) error, with the key, if a dtype of integers can't hold `value`.
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Number>) -> Result<TensorDict> {
         let value = value.into();
         let side = Side::covering(mask, &self.batch_size())?;
         let mut visit = Visit {
             tensor: &mut |_, tensor, others| {
                 let [mask] = others else { return Ok(None) };
-                Ok(Some(tensor.f_masked_fill::<Scalar>(mask, value.into())?))
+                Ok(Some(tensor.f_masked_fill_tensor(mask, &value.cast(tensor)?)?))
             },
             non_tensor: &mut keep,
             same_keys: false,

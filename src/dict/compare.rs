@@ -2,8 +2,8 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::apply::Visit;
-use super::arithmetic::{OfNumber, OfTensors};
+use super::apply::{OnNonTensor, Visit};
+use super::arithmetic::OfTensors;
 use super::operand::{Beside, Operand, Side};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::tensor::NonTensorStack;
 
 macro_rules! orders {
-    ($($(#[$doc:meta])* $name:ident: $tensors:ident, $number:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $function:ident;)*) => {$(
         $(#[$doc])*
         ///
         /// # Errors
@@ -19,7 +19,7 @@ macro_rules! orders {
         /// As [`eq_elements`](Self::eq_elements); a [key](Error::is_key) error at non-tensor values, which have
         /// no order.
         pub fn $name<'a>(&self, other: impl Into<Operand<'a>>) -> Result<TensorDict> {
-            self.compared(other.into(), Tensor::$tensors, Tensor::$number, &mut no_order)
+            self.compared(other.into(), Tensor::$function, &mut no_order)
         }
     )*};
 }
@@ -46,9 +46,10 @@ impl TensorDict {
     ///
     /// A [shape](Error::is_shape) error if a tensor can't be broadcast to the batch size, a tensordict has
     /// another one, or two jagged tensors' rows differ in length; a [key](Error::is_key) error unless both
-    /// tensordicts have the same keys; libtorch's own, with the key.
+    /// tensordicts have the same keys; an [overflow](Error::is_overflow) error for an integer that a tensor
+    /// of integers can't hold; libtorch's own, with the key.
     pub fn eq_elements<'a>(&self, other: impl Into<Operand<'a>>) -> Result<TensorDict> {
-        self.compared(other.into(), Tensor::f_eq_tensor, Tensor::f_eq, &mut |values, others| {
+        self.compared(other.into(), Tensor::f_eq_tensor, &mut |values, others| {
             equal_places(values, others).map(|equal| Some(equal.into()))
         })
     }
@@ -59,30 +60,29 @@ impl TensorDict {
     ///
     /// As [`eq_elements`](Self::eq_elements).
     pub fn ne_elements<'a>(&self, other: impl Into<Operand<'a>>) -> Result<TensorDict> {
-        self.compared(other.into(), Tensor::f_ne_tensor, Tensor::f_ne, &mut |values, others| {
+        self.compared(other.into(), Tensor::f_ne_tensor, &mut |values, others| {
             Ok(Some(equal_places(values, others)?.f_logical_not()?.into()))
         })
     }
 
     orders! {
         /// Whether elements are below the other's.
-        lt_elements: f_lt_tensor, f_lt;
+        lt_elements: f_lt_tensor;
         /// Whether elements are below the other's or equal.
-        le_elements: f_le_tensor, f_le;
+        le_elements: f_le_tensor;
         /// Whether elements are above the other's.
-        gt_elements: f_gt_tensor, f_gt;
+        gt_elements: f_gt_tensor;
         /// Whether elements are above the other's or equal.
-        ge_elements: f_ge_tensor, f_ge;
+        ge_elements: f_ge_tensor;
     }
 
     fn compared(
         &self,
         other: Operand<'_>,
-        tensors: OfTensors,
-        number: OfNumber,
-        non_tensor: &mut dyn FnMut(&NonTensorStack, &[Beside]) -> Result<Option<Entry>>,
+        function: OfTensors,
+        non_tensor: &mut OnNonTensor<'_>,
     ) -> Result<TensorDict> {
-        let mut compared = self.operate(other, tensors, number, non_tensor)?;
+        let mut compared = self.operate(other, function, non_tensor)?;
         compared.put_names(&vec![None; compared.batch_dims()]);
         Ok(compared)
     }

@@ -2,10 +2,10 @@
 
 use arrow::array::new_null_array;
 use std::sync::Arc;
-use tch::{Device, Kind, Scalar, TchError, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 use super::dense::Dense;
-use super::operand::Number;
+use super::number::Number;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::dtype::DType;
@@ -132,14 +132,11 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// libtorch's, with the key, if the dtype can't hold `value`; what [`update_`](Self::update_) says. Then
-    /// nothing is written.
+    /// An [overflow](Error::is_overflow) error, with the key, if a dtype of integers can't hold `value`; what
+    /// [`update_`](Self::update_) says. Then nothing is written.
     pub fn fill_(&mut self, value: impl Into<Number>) -> Result<()> {
         let value = value.into();
-        self.apply_(|tensor| {
-            let one = Tensor::f_full::<Scalar>([0i64; 0], value.into(), (tensor.f_kind()?, tensor.device()))?;
-            Ok(one.f_expand(tensor.size(), false)?)
-        })
+        self.apply_(|tensor| Ok(value.cast(tensor)?.f_expand(tensor.size(), false)?))
     }
 
     /// No entries; the same batch size, names and device. Of a lazy stack, a stack of such members.

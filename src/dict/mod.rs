@@ -13,6 +13,7 @@ mod lazy;
 mod lock;
 mod members;
 mod names;
+mod number;
 mod operand;
 mod overwrite;
 mod read;
@@ -25,7 +26,8 @@ mod update;
 
 pub use entry::Entry;
 pub use lazy::LazyStackBuilder;
-pub use operand::{Number, Operand};
+pub use number::Number;
+pub use operand::Operand;
 pub use reduce::Reduction;
 pub use tensordict::TensorDict;
 pub(crate) use tensordict::ensure_device;

@@ -1,30 +1,11 @@
 //! What stands beside each leaf in an operation: a number, a tensor over the batch, or another tensordict.
 
-use tch::{Scalar, Tensor};
+use tch::Tensor;
 
+use super::number::Number;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::tensor::{JaggedTensor, NonTensorStack};
-
-/// A number in an operation on tensors. As in torch it bends to their dtype: an integer keeps it, a float
-/// makes integers `float32`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Number {
-    /// An integer.
-    Int(i64),
-    /// A float.
-    Float(f64),
-}
-
-impl From<Number> for Scalar {
-    fn from(number: Number) -> Self {
-        match number {
-            Number::Int(value) => Scalar::int(value),
-            Number::Float(value) => Scalar::float(value),
-        }
-    }
-}
 
 /// The right side of an operation on all leaves.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +21,7 @@ pub enum Operand<'a> {
 }
 
 macro_rules! numbers {
-    ($($type:ty => $variant:ident),*) => {$(
-        impl From<$type> for Number {
-            fn from(value: $type) -> Self {
-                Number::$variant(value.into())
-            }
-        }
-
+    ($($type:ty),*) => {$(
         impl From<$type> for Operand<'_> {
             fn from(value: $type) -> Self {
                 Operand::Number(value.into())
@@ -55,7 +30,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(i32 => Int, i64 => Int, f32 => Float, f64 => Float);
+numbers!(i32, i64, f32, f64);
 
 impl From<Number> for Operand<'_> {
     fn from(number: Number) -> Self {

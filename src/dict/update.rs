@@ -281,11 +281,13 @@ impl TensorDict {
                 Ok(Plan::Members { plans: plans.collect::<Result<_>>()?, more: Vec::new() })
             }
             (Body::Dense(dense), [name]) => {
-                Ok(Plan::Entries(vec![(name.clone(), self.plan_entry(dense, name, entry, how, writes)?)]))
+                let step = self.plan_entry(dense, name, entry, how, writes).map_err(|error| error.below(name))?;
+                Ok(Plan::Entries(vec![(name.clone(), step)]))
             }
             (Body::Dense(dense), [name, below @ ..]) => match dense.entries.get(name) {
                 Some(Entry::Dict(dict)) => {
-                    Ok(Plan::Entries(vec![(name.clone(), Step::Below(dict.plan_at(below, entry, writes)?))]))
+                    let plan = dict.plan_at(below, entry, writes).map_err(|error| error.below(name))?;
+                    Ok(Plan::Entries(vec![(name.clone(), Step::Below(plan))]))
                 }
                 _ => Err(Error::key("there is no such entry to write into")),
             },
@@ -313,7 +315,7 @@ impl TensorDict {
                     member.carry_out(plan);
                 }
                 if let (true, Some(first)) = (stack.members.is_empty(), more.first()) {
-                    stack.blank = Box::new(first.blank());
+                    *stack.blank = first.blank();
                 }
                 stack.members.extend(more);
             }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tch::{Device, Kind, Tensor};
-use tensorquery::{DType, Entry, LazyStackBuilder, NonTensorStack, Reduction, TensorDict};
+use tensorquery::{DType, Entry, LazyStackBuilder, Reduction, TensorDict};
 
 use crate::key_ops::{
     RAGGED, SAMPLE, at, dict, floats, is_key_error_at, jagged, lazy, longs, ragged, sample, show_members, strings,
@@ -30,6 +30,16 @@ fn filling_by_mask() {
     }
     let error = sample.masked_fill(&longs(&[1, 0]), 0).unwrap_err();
     assert!(error.kind() == "libtorch" && error.nested_key() == Some(&"x".into()), "{error}");
+    assert_eq!(show(&dict(&[1], [at("x", &[1])]).masked_fill(&mask(&[true]), -2.9).unwrap()), "{x: int64[1](-2)}");
+    let bytes = dict(&[1], [("b", longs(&[1]).to_kind(Kind::Int8).into())]);
+    for wrong in [300.0, f64::NAN, f64::INFINITY, -129.0, 128.0] {
+        let error = bytes.masked_fill(&mask(&[true]), wrong).unwrap_err();
+        assert!(error.is_overflow() && error.nested_key() == Some(&"b".into()), "{error}");
+    }
+    assert_eq!(show(&bytes.masked_fill(&mask(&[true]), 127.9).unwrap()), "{b: int8[1](127)}");
+    for wrong in [2f64.powi(63), -2f64.powi(64)] {
+        assert!(dict(&[1], [at("x", &[1])]).fill_(wrong).unwrap_err().is_overflow());
+    }
     // A mask of the first dims counts for what is below them.
     let wide = dict(&[2, 2], [("x", longs(&[1, 2, 3, 4]).reshape([2, 2]).into())]);
     assert_eq!(show(&wide.masked_fill(&mask(&[false, true]), 0).unwrap()), "{x: int64[2, 2](1, 2, 0, 0)}");
