@@ -81,7 +81,9 @@ mod engine;
 pub use convert::{
     ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt, to_arrow,
 };
-pub use dict::{Entry, Indices, LazyStackBuilder, Nested, PadSequence, Ragged, TensorDict};
+pub use dict::{
+    Entry, Indices, LazyStackBuilder, Nested, Number, Operand, PadSequence, Ragged, Reduction, TensorDict, UpdateOptions,
+};
 pub use display::write_json;
 pub use dtype::DType;
 #[cfg(feature = "datafusion")]

@@ -1,8 +1,14 @@
 //! Containers of leaf values.
 
+mod apply;
+mod arithmetic;
 mod builder;
+mod choose;
+mod compare;
+mod create;
 mod dense;
 mod densify;
+mod edit;
 mod entry;
 mod indexing;
 mod indices;
@@ -12,11 +18,17 @@ mod lock;
 mod members;
 mod names;
 mod nested;
+mod number;
+mod operand;
+mod overwrite;
 mod pad_sequence;
 mod read;
+mod reduce;
+mod rename;
 mod split;
 mod stack;
 mod tensordict;
+mod update;
 mod write_at;
 
 pub use builder::LazyStackBuilder;
@@ -24,6 +36,10 @@ pub use densify::Ragged;
 pub use entry::Entry;
 pub use indices::Indices;
 pub use nested::Nested;
+pub use number::Number;
+pub use operand::Operand;
 pub use pad_sequence::PadSequence;
+pub use reduce::Reduction;
 pub use tensordict::TensorDict;
 pub(crate) use tensordict::ensure_device;
+pub use update::UpdateOptions;

@@ -112,9 +112,10 @@ impl TensorDict {
         }
     }
 
-    /// Whether there are no entries.
+    /// Whether there are no leaves: no entries, or only dicts without any. Of a lazy stack, whether there is
+    /// none that every member has.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.leaf_keys().is_empty()
     }
 
     /// The names at the root, in order. Of a lazy stack, those that every member has, in the order of

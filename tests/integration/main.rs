@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod arguments;
+mod choosing;
 #[cfg(feature = "datafusion")]
 mod command;
 #[cfg(feature = "datafusion")]
@@ -22,12 +23,14 @@ mod explain;
 mod indexed_writes;
 mod indexing;
 mod jagged;
+mod key_ops;
 mod lazy_stacks;
 mod multi_nested;
 mod multi_nested_ops;
 mod non_tensors;
 mod ownership;
 mod peers;
+mod pointwise;
 mod properties;
 mod random;
 #[cfg(feature = "datafusion")]
@@ -41,4 +44,5 @@ mod sql_files;
 mod tidy;
 mod to_arrow;
 mod to_arrow_memory;
+mod updating;
 mod vectors;
