@@ -82,7 +82,7 @@ pub use convert::{
     ColumnReceipt, CopyReason, Receipt, from_arrow, from_arrow_chunks, from_arrow_with_receipt, to_arrow,
 };
 pub use dict::{
-    Entry, Indices, LazyStackBuilder, Nested, Number, Operand, PadSequence, Ragged, Reduction, TensorDict, UpdateOptions,
+    Entry, Indices, LazyStackBuilder, Nested, Operand, PadSequence, Ragged, Reduction, TensorDict, UpdateOptions,
 };
 pub use display::write_json;
 pub use dtype::DType;
@@ -98,7 +98,7 @@ pub use options::{
     ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, ToArrowOptions, Unsigned,
 };
 pub use schema::{EntrySpec, TensorDictSchema};
-pub use tensor::{CellIndex, FillValue, JaggedTensor, MultiNestedTensor, NonTensorStack, PaddingSide, Value};
+pub use tensor::{CellIndex, JaggedTensor, MultiNestedTensor, NonTensorStack, Number, PaddingSide, Value};
 
 /// The project's own pages, whose examples run with the documentation's.
 #[doc(hidden)]

@@ -4,10 +4,10 @@ use tch::{TchError, Tensor};
 
 use super::TensorDict;
 use super::apply::{OnNonTensor, Visit, keep};
-use super::number::Number;
 use super::operand::{Operand, Side};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
+use crate::tensor::Number;
 
 /// An operation on two tensors.
 pub(super) type OfTensors = fn(&Tensor, &Tensor) -> Result<Tensor, TchError>;

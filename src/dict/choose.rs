@@ -5,10 +5,10 @@ use tch::Tensor;
 use super::TensorDict;
 use super::apply::{Visit, keep};
 use super::arithmetic::ensure_same_dims;
-use super::number::Number;
 use super::operand::{Beside, Operand, Side, with_dims};
 use crate::error::{Error, Result};
 use crate::tensor::NonTensorStack;
+use crate::tensor::Number;
 
 impl TensorDict {
     /// Elements of this tensordict where `condition` is true, of the other where it is not. Non-tensor

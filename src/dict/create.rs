@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::dense::Dense;
-use super::number::Number;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::tensor::Number;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
 impl TensorDict {

@@ -12,7 +12,7 @@ use super::stack::stack_entries;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::tensor::{JaggedTensor, NonTensorStack, PaddingSide};
+use crate::tensor::{JaggedTensor, NonTensorStack, Number, PaddingSide};
 
 /// What tensors of different shapes become when a lazy stack is made dense.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub enum Ragged {
         /// Where the padding goes.
         side: PaddingSide,
         /// What it is, cast to each dtype.
-        value: f64,
+        value: Number,
     },
 }
 

@@ -36,7 +36,6 @@ pub use densify::Ragged;
 pub use entry::Entry;
 pub use indices::Indices;
 pub use nested::Nested;
-pub use number::Number;
 pub use operand::Operand;
 pub use pad_sequence::PadSequence;
 pub use reduce::Reduction;

@@ -2,9 +2,9 @@
 
 use tch::Tensor;
 
-use super::number::Number;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
+use crate::tensor::Number;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
 /// The right side of an operation on all leaves.

@@ -9,7 +9,7 @@ use super::read::pad_tensors;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::{NonTensorStack, PaddingSide};
+use crate::tensor::{NonTensorStack, Number, PaddingSide};
 
 /// How sequences are padded to one length.
 ///
@@ -24,14 +24,21 @@ use crate::tensor::{NonTensorStack, PaddingSide};
 /// assert_eq!(Vec::<Vec<bool>>::try_from(padded.tensor(["masks", "a"])?)?, [[true, true, false], [true; 3]]);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct PadSequence {
     dim: i64,
-    value: f64,
-    values: IndexMap<NestedKey, f64>,
+    value: Number,
+    values: IndexMap<NestedKey, Number>,
     side: PaddingSide,
     masks: Option<NestedKey>,
+}
+
+impl Default for PadSequence {
+    fn default() -> Self {
+        let value = Number::Int(0);
+        PadSequence { dim: 0, value, values: IndexMap::new(), side: PaddingSide::default(), masks: None }
+    }
 }
 
 impl PadSequence {
@@ -42,14 +49,14 @@ impl PadSequence {
     }
 
     /// What the padding is, cast to each dtype; 0 by default.
-    pub fn value(mut self, value: f64) -> Self {
-        self.value = value;
+    pub fn value(mut self, value: impl Into<Number>) -> Self {
+        self.value = value.into();
         self
     }
 
     /// What the padding of one entry is.
-    pub fn value_of(mut self, key: impl Into<NestedKey>, value: f64) -> Self {
-        self.values.insert(key.into(), value);
+    pub fn value_of(mut self, key: impl Into<NestedKey>, value: impl Into<Number>) -> Self {
+        self.values.insert(key.into(), value.into());
         self
     }
 
@@ -201,7 +208,7 @@ fn lengths(entries: &[Entry], dim: usize) -> Result<Vec<i64>> {
     entries.iter().map(length).collect()
 }
 
-fn pad_entries(entries: Vec<Entry>, dim: usize, side: PaddingSide, value: f64) -> Result<Entry> {
+fn pad_entries(entries: Vec<Entry>, dim: usize, side: PaddingSide, value: Number) -> Result<Entry> {
     if entries.iter().all(|entry| entry.as_tensor().is_some()) {
         let tensors: Vec<_> = entries.iter().filter_map(Entry::as_tensor).map(Tensor::shallow_clone).collect();
         return pad_tensors(&tensors, side, value).map(Entry::Tensor);
@@ -228,12 +235,14 @@ fn pad_entries(entries: Vec<Entry>, dim: usize, side: PaddingSide, value: f64) -
 /// `[sequences, longest]`, true where there is data.
 fn mask(lengths: &[i64], side: PaddingSide) -> Result<Tensor> {
     let longest = lengths.iter().copied().max().unwrap_or_default();
-    let places = Tensor::f_arange(longest, (Kind::Int64, Device::Cpu))?;
-    let lengths = Tensor::f_from_slice(lengths)?.f_unsqueeze(1)?;
-    Ok(match side {
-        PaddingSide::Right => places.f_lt_tensor(&lengths)?,
-        PaddingSide::Left => places.f_ge_tensor(&lengths.f_neg()?.f_add_scalar(longest)?)?,
-    })
+    let row = |length: i64| {
+        (0..longest).map(move |place| match side {
+            PaddingSide::Right => place < length,
+            PaddingSide::Left => place >= longest - length,
+        })
+    };
+    let places: Vec<bool> = lengths.iter().flat_map(|length| row(*length)).collect();
+    Ok(Tensor::f_from_slice(&places)?.f_view([lengths.len() as i64, longest])?)
 }
 
 /// A mask `[sequences, length]` in a shape whose dim 0 is the sequences' and whose dim `1 + dim` the length's.

@@ -6,7 +6,7 @@ use super::tensordict::Body;
 use super::{Entry, Nested, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::{JaggedTensor, PaddingSide};
+use crate::tensor::{JaggedTensor, Number, PaddingSide};
 
 impl TensorDict {
     /// The members' entries at `key` as they are, in a list nested as the lazy stack is; of a dense
@@ -77,7 +77,7 @@ impl TensorDict {
         &self,
         key: impl Into<NestedKey>,
         side: PaddingSide,
-        value: impl Into<f64>,
+        value: impl Into<Number>,
     ) -> Result<Option<Tensor>> {
         let key = key.into();
         if !self.has(key.names()) {
@@ -86,7 +86,7 @@ impl TensorDict {
         self.padded_at(key.names(), side, value.into()).map(Some).map_err(|error| error.at(key))
     }
 
-    fn padded_at(&self, names: &[String], side: PaddingSide, value: f64) -> Result<Tensor> {
+    fn padded_at(&self, names: &[String], side: PaddingSide, value: Number) -> Result<Tensor> {
         match (&self.body, names) {
             (Body::Lazy(stack), _) => {
                 let tensors = stack.members.iter().map(|member| member.padded_at(names, side, value));
@@ -219,7 +219,7 @@ fn rows(tensor: &Tensor) -> Result<Vec<Tensor>> {
 }
 
 /// Tensors of as many dims stacked along a new first dim, each dim as long as the longest.
-pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: f64) -> Result<Tensor> {
+pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: Number) -> Result<Tensor> {
     let sizes: Vec<Vec<i64>> = tensors.iter().map(Tensor::size).collect();
     let Some((first, rest)) = sizes.split_first() else {
         return Err(Error::shape("there are no tensors to pad"));
@@ -235,7 +235,8 @@ pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: f64) -> 
     let longest: Vec<i64> =
         (0..first.len()).map(|dim| sizes.iter().map(|size| size[dim]).max().unwrap_or_default()).collect();
     let shape: Vec<i64> = std::iter::once(tensors.len() as i64).chain(longest.iter().copied()).collect();
-    let padded = Tensor::f_full(&shape, value, (promoted(tensors)?, tensors[0].device()))?;
+    let (kind, device) = (promoted(tensors)?, tensors[0].device());
+    let padded = value.to_tensor(kind, device)?.f_expand(&shape, false)?.f_contiguous()?;
     for ((tensor, size), place) in tensors.iter().zip(&sizes).zip(0..) {
         let mut target = padded.f_select(0, place)?;
         for (dim, (size, longest)) in size.iter().zip(&longest).enumerate() {

@@ -262,12 +262,16 @@ fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[
     let count =
         count.ok_or_else(|| Error::shape(format!("a batch of {batch_size:?} has more places than can be counted")))?;
     let places = Tensor::f_arange(count, (Kind::Int64, Device::Cpu))?.f_view(batch_size)?;
-    let mut rest = apply(&places, items)?;
-    let mut lists: Vec<Option<Tensor>> = batch_size.iter().map(|_| None).collect();
-    for (list, size) in lists.iter_mut().zip(batch_size).rev() {
-        *list = Some(rest.f_remainder(*size)?.f_to_device(tensor.device())?);
-        rest = rest.f_div_scalar_mode(*size, "floor")?;
+    let places = apply(&places, items)?;
+    let shape = places.size();
+    let mut rest = Vec::<i64>::try_from(places.f_reshape([-1])?)?;
+    let mut lists = Vec::with_capacity(batch_size.len());
+    for size in batch_size.iter().rev() {
+        let rows: Vec<i64> = rest.iter().map(|place| place % size.max(&1)).collect();
+        rest.iter_mut().for_each(|place| *place /= size.max(&1));
+        lists.push(Some(Tensor::f_from_slice(&rows)?.f_view(shape.as_slice())?.f_to_device(tensor.device())?));
     }
+    lists.reverse();
     let _ = tensor.shallow_clone().f_index_put_(&lists, &value, false)?;
     Ok(())
 }

@@ -50,7 +50,7 @@ fn dense_forms_have_the_keys_of_any_member() {
                     d: {e: int64[2, 1](1, 2)}, c: jag(int64[2](1, 2); 0, 0, 2)}";
     assert_eq!(show(&dense), expected);
     assert_eq!((dense.names(), dense.is_lazy()), (vec![Some("t".to_owned())], false));
-    let dense = stack.densify(Ragged::Padded { side: PaddingSide::Left, value: -1.0 }).unwrap();
+    let dense = stack.densify(Ragged::Padded { side: PaddingSide::Left, value: (-1).into() }).unwrap();
     let expected = "{a: int64[2, 1](1, -1), b: int64[2, 2](1, 2, -1, 1), d: {e: int64[2, 1](1, 2)}, \
                     c: int64[2, 2](-1, -1, 1, 2)}";
     assert_eq!(show(&dense), expected);
@@ -59,12 +59,12 @@ fn dense_forms_have_the_keys_of_any_member() {
     let stack = lazy([batch(&[1, 2]), batch(&[3])]);
     let jagged = stack.densify(Ragged::Jagged).unwrap();
     assert_eq!((jagged.batch_size(), show(&jagged)), (vec![2], "{a: jag(int64[3](1, 2, 3); 0, 2, 3)}".to_owned()));
-    let square = stack.densify(Ragged::Padded { side: PaddingSide::Right, value: 0.0 }).unwrap();
+    let square = stack.densify(Ragged::Padded { side: PaddingSide::Right, value: 0.into() }).unwrap();
     assert_eq!((square.batch_size(), show(&square)), (vec![2, 2], "{a: int64[2, 2](1, 2, 3, 0)}".to_owned()));
     let columns = TensorDict::lazy_stack([batch(&[1, 2]), batch(&[3])], 1).unwrap();
     let error = columns.densify(Ragged::Jagged).unwrap_err();
     says(&error, &["'a'", "stack dim", "Padded"]);
-    let square = columns.densify(Ragged::Padded { side: PaddingSide::Right, value: 0.0 }).unwrap();
+    let square = columns.densify(Ragged::Padded { side: PaddingSide::Right, value: 0.into() }).unwrap();
     assert_eq!(show(&square), "{a: int64[2, 2](1, 3, 2, 0)}");
 
     // Values that are no tensors: null where a member lacks them. Numbers without dims can't be missing.

@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
-use crate::tensor::{FillValue, ragged};
+use crate::tensor::{Number, ragged};
 
 /// On which side of a row padding goes. A row too long for its room loses elements on the same side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ impl JaggedTensor {
     ///
     /// A [shape](Error::is_shape) error for a negative length or more room than can be counted; an
     /// [overflow](Error::is_overflow) error for a `value` that the dtype can't hold.
-    pub fn to_padded(&self, side: PaddingSide, value: impl Into<FillValue>, length: Option<i64>) -> Result<Tensor> {
+    pub fn to_padded(&self, side: PaddingSide, value: impl Into<Number>, length: Option<i64>) -> Result<Tensor> {
         let (lengths, longest) = (self.lengths()?, self.max_length()?);
         let length = checked(length)?.unwrap_or(longest);
         if longest <= length {
@@ -65,7 +65,7 @@ impl JaggedTensor {
     }
 
     /// Each row in room for `width`, which all fit into.
-    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: FillValue, width: i64) -> Result<Tensor> {
+    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: Number, width: i64) -> Result<Tensor> {
         let rows = self.num_rows();
         let trailing = self.values.size().split_off(1);
         let places = ragged::room(rows, width, &trailing)?;

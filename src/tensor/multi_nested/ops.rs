@@ -5,7 +5,7 @@ use tch::{Kind, Tensor};
 use super::MultiNestedTensor;
 use crate::error::{Error, Result};
 use crate::index::{Extent, Index};
-use crate::tensor::{FillValue, JaggedTensor, PaddingSide, ragged};
+use crate::tensor::{JaggedTensor, Number, PaddingSide, ragged};
 
 impl MultiNestedTensor {
     /// Dense cells `[num_rows, num_cols, longest]` of the same dtype; `fill_value`, cast to it, follows the values
@@ -15,7 +15,7 @@ impl MultiNestedTensor {
     ///
     /// A [shape](Error::is_shape) error for more room than can be counted; an [overflow](Error::is_overflow) error
     /// for a `fill_value` that the dtype can't hold.
-    pub fn to_dense(&self, fill_value: impl Into<FillValue>) -> Result<Tensor> {
+    pub fn to_dense(&self, fill_value: impl Into<Number>) -> Result<Tensor> {
         let cells = JaggedTensor::from_trusted(self.values.shallow_clone(), self.offset.shallow_clone());
         let dense = cells.to_padded(PaddingSide::Right, fill_value, None)?;
         let longest = dense.size()[1];
@@ -31,7 +31,7 @@ impl MultiNestedTensor {
     ///
     /// An [index](Error::is_index) error for a column that isn't there; an [overflow](Error::is_overflow) error
     /// for a `fill_value` that the dtype can't hold; libtorch's own if the values are a leaf that requires gradients.
-    pub fn fillna_col(&mut self, col_index: i64, fill_value: impl Into<FillValue>) -> Result<()> {
+    pub fn fillna_col(&mut self, col_index: i64, fill_value: impl Into<Number>) -> Result<()> {
         let fill_value = fill_value.into().to_tensor(self.values.f_kind()?, self.device())?;
         let missing = self.missing(col_index)?;
         self.put(missing, &fill_value)
@@ -75,7 +75,7 @@ impl MultiNestedTensor {
             // Nothing is missing from booleans.
             Kind::Bool => column.f_logical_xor(&column)?,
             Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64 => {
-                column.f_eq_tensor(&FillValue::Int(-1).to_tensor(column.f_kind()?, column.device())?)?
+                column.f_eq_tensor(&Number::Int(-1).to_tensor(column.f_kind()?, column.device())?)?
             }
             _ => column.f_isnan()?,
         };

@@ -1,26 +1,29 @@
-//! A number to fill with.
+//! Numbers in operations on tensors.
 
 use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// A number to fill with, whatever the dtype that it fills; written as a number: `-1`, `0.5`, `f64::NAN`.
+/// A number in an operation on tensors, written as one: `-1`, `0.5`, `f64::NAN`.
 ///
-/// Where integers are filled, a float is cut to one. In `uint8`, negative numbers count from 256: -1 is 255.
-// tch's `Scalar` is no argument for what may fail: it panics when it is dropped after an error.
+/// As in torch it bends to their dtype. In arithmetic an integer keeps it, a float makes integers `float32`, any makes
+/// booleans numbers. Where integers are filled, a float is cut to one. In `uint8`, negative numbers count from 256: -1
+/// is 255.
+// tch's `Scalar` is no argument for what may fail: dropped before the error is fetched, it takes the error for its
+// own, and panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum FillValue {
+pub enum Number {
     /// An integer.
     Int(i64),
     /// A float.
     Float(f64),
 }
 
-impl FillValue {
+impl Number {
     /// A tensor of no dims. Fails for a number that the dtype has no room for.
-    pub(super) fn to_tensor(self, kind: Kind, device: Device) -> Result<Tensor> {
+    pub(crate) fn to_tensor(self, kind: Kind, device: Device) -> Result<Tensor> {
         let refused = |value: &dyn std::fmt::Display| {
             let dtype = DType::from(kind);
             Err(Error::overflow(format!("{dtype} can't hold {value}")).remedy("fill with a number that it holds"))
@@ -34,9 +37,9 @@ impl FillValue {
         };
         let integers = matches!(kind, Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64);
         let filled = match self {
-            FillValue::Int(value) if !held.contains(&value) => return refused(&value),
-            FillValue::Int(value) => Tensor::f_from_slice(&[value])?,
-            FillValue::Float(value) if integers => {
+            Number::Int(value) if !held.contains(&value) => return refused(&value),
+            Number::Int(value) => Tensor::f_from_slice(&[value])?,
+            Number::Float(value) if integers => {
                 // 2^63 is the first float that int64 has no room for.
                 let counted = value >= i64::MIN as f64 && value < i64::MAX as f64;
                 let cut = value as i64;
@@ -45,10 +48,10 @@ impl FillValue {
                 }
                 Tensor::f_from_slice(&[cut])?
             }
-            FillValue::Float(value) => Tensor::f_from_slice(&[value])?,
+            Number::Float(value) => Tensor::f_from_slice(&[value])?,
         };
         let filled = filled.f_to_kind(kind)?.f_squeeze_dim(0)?;
-        if let (FillValue::Float(value), Kind::Half | Kind::BFloat16 | Kind::Float) = (self, kind)
+        if let (Number::Float(value), Kind::Half | Kind::BFloat16 | Kind::Float) = (self, kind)
             && value.is_finite()
             && !filled.f_double_value(&[])?.is_finite()
         {
@@ -58,14 +61,14 @@ impl FillValue {
     }
 }
 
-impl From<i64> for FillValue {
-    fn from(value: i64) -> Self {
-        FillValue::Int(value)
-    }
+macro_rules! numbers {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for Number {
+            fn from(value: $type) -> Self {
+                Number::$variant(value.into())
+            }
+        }
+    )*};
 }
 
-impl From<f64> for FillValue {
-    fn from(value: f64) -> Self {
-        FillValue::Float(value)
-    }
-}
+numbers!(i32 => Int, i64 => Int, f32 => Float, f64 => Float);
