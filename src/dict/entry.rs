@@ -93,6 +93,14 @@ impl Entry {
         }
     }
 
+    /// The nested tensordict itself, if it is one.
+    pub fn into_dict(self) -> Option<TensorDict> {
+        match self {
+            Entry::Dict(dict) => Some(dict),
+            _ => None,
+        }
+    }
+
     /// Another handle on the same storage.
     #[must_use]
     pub fn shallow_clone(&self) -> Entry {

@@ -272,7 +272,7 @@ impl LazyStack {
             return Ok(TensorDict::lazy(self.shallow_clone()));
         };
         let keys: Vec<_> = first.leaf_keys().into_iter().filter(|key| self.has(key.names())).collect();
-        let one = TensorDict::lazy(self.with_members(vec![first.select(keys)?])).stacked()?;
+        let one = TensorDict::lazy(self.with_members(vec![first.select(keys)?])).contiguous()?;
         let mut dims = 0;
         let mut items = items.to_vec();
         for item in &mut items {
@@ -304,22 +304,5 @@ impl TensorDict {
         let mut items: Vec<Index> = (0..dim).map(|_| Index::from(..)).collect();
         items.push(Index::Row(0));
         self.index_by(&items)
-    }
-
-    /// The same entries, stacked.
-    pub(super) fn stacked(&self) -> Result<TensorDict> {
-        let names = self.names();
-        let mut dense = Dense { batch_size: self.batch_size(), device: self.device(), ..Dense::default() };
-        if names.iter().any(Option::is_some) {
-            dense.names = names;
-        }
-        for (name, entry) in self.items()? {
-            let entry = match entry {
-                Entry::Dict(dict) => dict.stacked().map_err(|error| error.below(&name))?.into(),
-                entry => entry,
-            };
-            dense.entries.insert(name, entry);
-        }
-        Ok(TensorDict::dense(dense))
     }
 }

@@ -2,8 +2,10 @@
 
 use super::TensorDict;
 use super::dense::Dense;
+use super::lazy::LazyStack;
 use super::tensordict::Body;
 use crate::error::{Error, Result};
+use crate::index::Index;
 
 impl TensorDict {
     /// One tensordict for each place along a batch dim, which it loses; tensors share storage. Along its
@@ -54,6 +56,118 @@ impl TensorDict {
                 Ok(columns.into_iter().map(|column| stack.restacked(column, stack_dim)).collect())
             }
         }
+    }
+
+    /// Parts of these sizes along a batch dim; tensors share storage. A lazy stack's parts are lazy stacks.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let td = TensorDict::from_entries([("x", Tensor::from_slice(&[1i64, 2, 3]))])?.with_batch_size(&[3])?;
+    /// let parts = td.split(&[1, 2], 0)?;
+    /// assert_eq!(Vec::<i64>::try_from(parts[1].tensor("x")?)?, [2, 3]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the sizes are negative or don't sum up to that of the dim, here or in a
+    /// member; an [index](Error::is_index) error for a dim out of range.
+    pub fn split(&self, sizes: &[i64], dim: i64) -> Result<Vec<TensorDict>> {
+        let at = self.batch_dim(dim)?;
+        let total = sizes.iter().try_fold(0i64, |sum, size| sum.checked_add(*size).filter(|_| *size >= 0));
+        let due = self.batch_size()[at];
+        if total.is_none() || (due >= 0 && total != Some(due)) {
+            return Err(Error::shape(format!("sizes {sizes:?} don't split dim {at}, which is {due}")));
+        }
+        match &self.body {
+            Body::Lazy(stack) if at != stack.stack_dim => {
+                let (within, _) = stack.around(at);
+                let mut parts: Vec<Vec<TensorDict>> = sizes.iter().map(|_| Vec::new()).collect();
+                for member in &stack.members {
+                    let pieces = member.split(sizes, within as i64)?;
+                    parts.iter_mut().zip(pieces).for_each(|(part, piece)| part.push(piece));
+                }
+                Ok(parts.into_iter().map(|members| TensorDict::lazy(stack.with_members(members))).collect())
+            }
+            Body::Lazy(stack) => {
+                let mut members = stack.members.iter().map(TensorDict::shallow_clone);
+                let part = |size: &i64| {
+                    let members = members.by_ref().take(usize::try_from(*size).unwrap_or_default()).collect();
+                    TensorDict::lazy(stack.with_members(members))
+                };
+                Ok(sizes.iter().map(part).collect())
+            }
+            Body::Dense(_) => {
+                let mut start = 0;
+                let mut parts = Vec::with_capacity(sizes.len());
+                for size in sizes {
+                    let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
+                    items.push(Index::from(start..start + size));
+                    parts.push(self.index_by(&items)?);
+                    start += size;
+                }
+                Ok(parts)
+            }
+        }
+    }
+
+    /// Parts of `size` rows along a batch dim, the last perhaps of fewer.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for a size below 1 and for a dim along which members differ; an
+    /// [index](Error::is_index) error for a dim out of range.
+    pub fn split_every(&self, size: i64, dim: i64) -> Result<Vec<TensorDict>> {
+        let at = self.batch_dim(dim)?;
+        let total = self.batch_size()[at];
+        if size < 1 || total < 0 {
+            return Err(Error::shape(format!("parts of {size} rows can't be cut from dim {at}, which is {total}")));
+        }
+        let whole = total / size;
+        let mut sizes: Vec<i64> = (0..whole).map(|_| size).collect();
+        // A dim of no rows is one part.
+        if total % size > 0 || total == 0 {
+            sizes.push(total % size);
+        }
+        self.split(&sizes, dim)
+    }
+
+    /// At most `count` parts of equal size along a batch dim, the last perhaps of fewer.
+    ///
+    /// # Errors
+    ///
+    /// As [`split_every`](Self::split_every), and for a count below 1.
+    pub fn chunk(&self, count: i64, dim: i64) -> Result<Vec<TensorDict>> {
+        let at = self.batch_dim(dim)?;
+        if count < 1 {
+            return Err(Error::shape(format!("there can't be {count} parts")));
+        }
+        let total = self.batch_size()[at];
+        self.split_every(if total > 0 { (total - 1) / count + 1 } else { 1 }, dim)
+    }
+
+    /// A lazy stack along a batch dim: of a dense tensordict, of views of its rows. A lazy stack along another dim is
+    /// taken apart and stacked anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`unbind`](Self::unbind).
+    pub fn to_lazy_stack(&self, dim: i64) -> Result<TensorDict> {
+        let at = self.batch_dim(dim)?;
+        if self.stack_dim() == Some(at) {
+            return Ok(self.shallow_clone());
+        }
+        let name = self.names().swap_remove(at);
+        let members = self.unbind(dim)?;
+        let mut stack = LazyStack::from_trusted(members, at, name);
+        if stack.members.is_empty() {
+            let mut sizes = self.batch_size();
+            sizes.remove(at);
+            *stack.blank = TensorDict::new(sizes);
+        }
+        Ok(TensorDict::lazy(stack))
     }
 
     /// The batch dim meant by `dim`; negative ones count from the end.

@@ -370,7 +370,7 @@ impl TensorDict {
             if index.dim() == 1 && stack.stack_dim == 0 {
                 return self.index_select(0, index);
             }
-            return self.stacked()?.gather(dim, index);
+            return self.contiguous()?.gather(dim, index);
         }
         let Body::Dense(dense) = &self.body else {
             return Err(Error::index("no batch"));

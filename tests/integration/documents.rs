@@ -5,9 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use tch::{Device, Kind, Tensor};
-use tensorquery::{
-    LazyStackBuilder, MultiNestedTensor, Nulls, Options, PaddingSide, TensorDict, from_arrow,
-};
+use tensorquery::{LazyStackBuilder, MultiNestedTensor, Nulls, Options, PaddingSide, TensorDict, from_arrow};
 
 use crate::show::{show, show_entry, show_jagged, show_tensor};
 
@@ -143,7 +141,8 @@ fn tables_become_tensordicts() {
     assert_eq!(rows, ["int64[2](1, 2)", "int64[1](3)", "int64[0]()"]);
     assert_eq!(show_entry(&dict.entry("text").unwrap()), r#"nts("a", "b", "c")"#);
 
-    let batch = RecordBatch::try_from_iter([("y", Arc::new(Float64Array::from(vec![Some(1.0), None])) as Arc<dyn Array>)]);
+    let batch =
+        RecordBatch::try_from_iter([("y", Arc::new(Float64Array::from(vec![Some(1.0), None])) as Arc<dyn Array>)]);
     let dict = from_arrow(batch.unwrap(), &Options::default().nulls(Nulls::Mask)).unwrap();
     assert_eq!(show(&dict), "{y: float64[2](1, NaN), _mask: {y: bool[2](T, F)}}");
     let batch = RecordBatch::try_from_iter([("y", Arc::new(Int64Array::from(vec![Some(1), None])) as Arc<dyn Array>)]);

@@ -12,6 +12,7 @@ mod command_words;
 mod conformance;
 mod containers;
 mod densifying;
+mod documents;
 #[cfg(feature = "datafusion")]
 mod engine_fields;
 #[cfg(feature = "datafusion")]
@@ -36,11 +37,13 @@ mod random;
 #[cfg(feature = "datafusion")]
 mod relations;
 mod round_trip;
+mod shapes;
 mod show;
 #[cfg(feature = "datafusion")]
 mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
+mod stacking;
 mod tidy;
 mod to_arrow;
 mod to_arrow_memory;

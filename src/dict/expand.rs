@@ -1,0 +1,177 @@
+//! Batches repeated.
+
+use super::TensorDict;
+use super::dense::Dense;
+use super::lazy::LazyStack;
+use super::tensordict::Body;
+use crate::error::{Error, Result};
+use crate::index::Index;
+
+impl TensorDict {
+    /// The batch repeated along dims of size 1 and along new dims in front, without a copy: tensors share storage. -1
+    /// keeps a size.
+    ///
+    /// A lazy stack whose members have one shape becomes dense. Where they differ it stays lazy, and a stack of one
+    /// member repeats it.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for sizes that the batch can't be repeated to, and for a jagged entry.
+    pub fn expand(&self, batch_size: &[i64]) -> Result<TensorDict> {
+        let old = self.batch_size();
+        let misfit = || Error::shape(format!("a batch size of {old:?} can't be expanded to {batch_size:?}"));
+        let added = batch_size.len().checked_sub(old.len()).ok_or_else(misfit)?;
+        let mut new = batch_size.to_vec();
+        for (at, size) in new.iter_mut().enumerate() {
+            let theirs = at.checked_sub(added).map(|at| old[at]);
+            match (theirs, *size) {
+                (Some(theirs), -1) => *size = theirs,
+                (Some(1) | None, 0..) => {}
+                (Some(theirs), size) if theirs == size => {}
+                _ => return Err(misfit()),
+            }
+        }
+        if new == old {
+            return Ok(self.shallow_clone());
+        }
+        if let Body::Lazy(stack) = &self.body
+            && old.contains(&-1)
+        {
+            return stack.expand(added, &new).ok_or_else(misfit)?;
+        }
+        self.dense_op(
+            |dense| {
+                let none = (0..added).map(|_| None);
+                let names = if dense.names.is_empty() { Vec::new() } else { none.chain(dense.names.clone()).collect() };
+                Dense { batch_size: new.clone(), names, ..dense.emptied() }
+            },
+            &|tensor| Ok(tensor.f_expand([&new[..], &tensor.size()[old.len()..]].concat(), false)?),
+            &|dict| dict.expand(&[&new[..], &dict.batch_size()[old.len()..]].concat()),
+        )
+    }
+
+    /// The batch `repeats[i]` times along dim `i`, one after the other, copied. A lazy stack's members are repeated,
+    /// not copied, along its stack dim.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for another number of repeats than of batch dims, a negative one, and jagged
+    /// entries.
+    pub fn repeat(&self, repeats: &[i64]) -> Result<TensorDict> {
+        let sizes = self.batch_size();
+        if repeats.len() != sizes.len() || repeats.iter().any(|count| *count < 0) {
+            return Err(Error::shape(format!("a batch size of {sizes:?} can't be repeated {repeats:?} times")));
+        }
+        if let Body::Lazy(stack) = &self.body {
+            let mut within = repeats.to_vec();
+            let times = within.remove(stack.stack_dim);
+            let repeated = stack.try_map(|member| member.repeat(&within))?;
+            let members = (0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)).collect();
+            return Ok(TensorDict::lazy(LazyStack { members, ..repeated }));
+        }
+        let grown = sizes.iter().zip(repeats).map(|(size, count)| size.checked_mul(*count)).collect::<Option<Vec<_>>>();
+        let grown = grown.ok_or_else(|| Error::shape("more rows than can be counted"))?;
+        let with_rest =
+            |dims: usize| -> Vec<i64> { repeats.iter().copied().chain((sizes.len()..dims).map(|_| 1)).collect() };
+        self.dense_op(
+            |dense| Dense { batch_size: grown, ..dense.emptied() },
+            &|tensor| Ok(tensor.f_repeat(with_rest(tensor.dim()))?),
+            &|dict| dict.repeat(&with_rest(dict.batch_dims())),
+        )
+    }
+
+    /// Each row along a batch dim `count` times, copied; of a lazy stack along its stack dim, the same members.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for a negative count or a dim along which members differ; an
+    /// [index](Error::is_index) error for a dim out of range.
+    pub fn repeat_interleave(&self, count: i64, dim: i64) -> Result<TensorDict> {
+        let (at, size) = self.even_dim(dim)?;
+        if count < 0 {
+            return Err(Error::shape(format!("rows can't be repeated {count} times")));
+        }
+        let rows = (0..size).flat_map(|row| (0..count).map(move |_| row));
+        self.index_rows(at, rows.collect())
+    }
+
+    /// The rows along batch dims backwards.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for dims out of range.
+    pub fn flip(&self, dims: &[i64]) -> Result<TensorDict> {
+        let mut items: Vec<Index> = self.batch_size().iter().map(|_| Index::from(..)).collect();
+        for dim in dims {
+            items[self.batch_dim(*dim)?] = Index::Slice { start: None, stop: None, step: -1 };
+        }
+        self.index(items)
+    }
+
+    /// The rows along a batch dim moved by `shift` places; those that leave at one end come in at the other.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for a dim along which members differ; an [index](Error::is_index) error for a
+    /// dim out of range.
+    pub fn roll(&self, shift: i64, dim: i64) -> Result<TensorDict> {
+        let (at, size) = self.even_dim(dim)?;
+        let from = if size > 0 { shift.rem_euclid(size) } else { 0 };
+        self.index_rows(at, (size - from..size).chain(0..size - from).collect())
+    }
+
+    /// `length` rows along a batch dim from `start` on; a negative start counts from the end. Tensors share storage.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for rows or a dim out of range.
+    pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<TensorDict> {
+        let (at, size) = self.even_dim(dim)?;
+        let first = if start < 0 { start.saturating_add(size) } else { start };
+        let end = first.checked_add(length).filter(|end| first >= 0 && length >= 0 && *end <= size);
+        let end = end.ok_or_else(|| {
+            Error::index(format!("{length} rows from {start} on are out of bounds for dim {dim}, which is {size}"))
+        })?;
+        let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
+        items.push(Index::from(first..end));
+        self.index(items)
+    }
+
+    /// A batch dim and its size, which all members have.
+    fn even_dim(&self, dim: i64) -> Result<(usize, i64)> {
+        let at = self.batch_dim(dim)?;
+        match self.batch_size()[at] {
+            -1 => Err(Error::shape(format!("the members differ along dim {dim}"))),
+            size => Ok((at, size)),
+        }
+    }
+
+    fn index_rows(&self, dim: usize, rows: Vec<i64>) -> Result<TensorDict> {
+        let mut items: Vec<Index> = (0..dim).map(|_| Index::from(..)).collect();
+        items.push(Index::Rows(rows));
+        self.index(items)
+    }
+}
+
+impl LazyStack {
+    /// Of members that differ; `None` where a new dim would lie in front of the stack.
+    fn expand(&self, added: usize, new: &[i64]) -> Option<Result<TensorDict>> {
+        if added > 0 {
+            return None;
+        }
+        let mut within = new.to_vec();
+        let count = within.remove(self.stack_dim);
+        let expanded = self.try_map(|member| {
+            let theirs = member.batch_size();
+            let sizes: Vec<i64> =
+                within.iter().zip(theirs).map(|(new, old)| if *new < 0 { old } else { *new }).collect();
+            member.expand(&sizes)
+        });
+        Some(expanded.map(|mut stack| {
+            if let [only] = stack.members.as_slice() {
+                stack.members = (0..count).map(|_| only.shallow_clone()).collect();
+            }
+            TensorDict::lazy(stack)
+        }))
+    }
+}

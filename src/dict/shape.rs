@@ -1,0 +1,336 @@
+//! Batch dims in another shape or order.
+
+use tch::Tensor;
+
+use super::dense::Dense;
+use super::lazy::{LazyStack, new_dim};
+use super::tensordict::Body;
+use super::{Entry, TensorDict};
+use crate::error::{Error, Result};
+use crate::index::Index;
+
+impl TensorDict {
+    /// The batch in another shape of as many places; one size may be -1 and is worked out. Names are lost.
+    ///
+    /// A lazy stack of which consecutive dims become one, or one dim several, stays lazy and regroups its members; any
+    /// other shape makes it dense, for which its members must have one shape.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let mut td = TensorDict::new([6]);
+    /// td.set("x", Tensor::from_slice(&[0i64, 1, 2, 3, 4, 5]))?;
+    /// assert_eq!(td.reshape(&[2, -1])?.tensor("x")?.size(), [2, 3]);
+    /// assert!(td.reshape(&[4, -1]).unwrap_err().is_shape());
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the places don't come out even, and for a jagged entry, whose rows are one
+    /// dim.
+    pub fn reshape(&self, batch_size: &[i64]) -> Result<TensorDict> {
+        self.reshaped(batch_size, true)
+    }
+
+    /// As [`reshape`](Self::reshape), without copying anything: tensors share storage, lazy stacks stay lazy.
+    ///
+    /// # Errors
+    ///
+    /// As [`reshape`](Self::reshape), and if an entry's memory can't be seen in that shape.
+    pub fn view(&self, batch_size: &[i64]) -> Result<TensorDict> {
+        self.reshaped(batch_size, false)
+    }
+
+    fn reshaped(&self, batch_size: &[i64], copies: bool) -> Result<TensorDict> {
+        let old = self.batch_size();
+        if old.contains(&-1) && batch_size == [-1] && copies {
+            return self.flatten(0, -1);
+        }
+        let new = complete(&old, batch_size)?;
+        if new == old {
+            return Ok(self.shallow_clone());
+        }
+        let Body::Lazy(_) = &self.body else {
+            return self.dense_op(
+                |dense| Dense { batch_size: new.clone(), names: Vec::new(), ..dense.emptied() },
+                &|tensor| {
+                    let sizes = [&new[..], &tensor.size()[old.len()..]].concat();
+                    if copies {
+                        return Ok(tensor.f_reshape(&sizes)?);
+                    }
+                    tensor.f_view(sizes.as_slice()).map_err(|_| {
+                        let from = tensor.size();
+                        Error::shape(format!("a tensor of shape {from:?} can't be seen as {sizes:?} where it lies"))
+                            .remedy("Call `reshape`, which copies where it must")
+                    })
+                },
+                &|dict| dict.reshaped(&[&new[..], &dict.batch_size()[old.len()..]].concat(), copies),
+            );
+        };
+        // The dims that stay in front and at the end, and those between.
+        let front = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+        let back = old[front..].iter().rev().zip(new[front..].iter().rev()).take_while(|(old, new)| old == new).count();
+        let (before, after) = (&old[front..old.len() - back], &new[front..new.len() - back]);
+        match (before, after) {
+            ([_], _) if !after.is_empty() => self.unflatten(front as i64, after),
+            (_, [_]) if !before.is_empty() => self.flatten(front as i64, (front + before.len() - 1) as i64),
+            _ if copies => self.contiguous()?.reshape(&new),
+            _ => Err(Error::shape(format!("a lazy stack of batch size {old:?} can't be seen as {new:?}"))
+                .remedy("Call `reshape`, which makes it dense")),
+        }
+    }
+
+    /// The batch dims from `start` to `end`, both included, as one. Dims of a lazy stack along which its members differ
+    /// may be among them.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for dims out of range or an end before the start; a
+    /// [shape](Error::is_shape) error for a jagged entry.
+    pub fn flatten(&self, start: i64, end: i64) -> Result<TensorDict> {
+        let (first, last) = (self.batch_dim(start)?, self.batch_dim(end)?);
+        if last < first {
+            return Err(Error::index(format!("dims {start} to {end} are none: the end comes before the start")));
+        }
+        if first == last {
+            return Ok(self.shallow_clone());
+        }
+        let stack = match &self.body {
+            Body::Lazy(stack) => stack,
+            Body::Dense(_) => {
+                let old = self.batch_size();
+                let merged = numel(&old[first..=last])?;
+                return self.reshape(&[&old[..first], &[merged], &old[last + 1..]].concat());
+            }
+        };
+        if !(first..=last).contains(&stack.stack_dim) {
+            let within = |dim: usize| if dim < stack.stack_dim { dim } else { dim - 1 } as i64;
+            let flat = stack.try_map(|member| member.flatten(within(first), within(last)))?;
+            let stack_dim = if last < stack.stack_dim { stack.stack_dim - (last - first) } else { stack.stack_dim };
+            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..flat }));
+        }
+        let mut parts = vec![self.shallow_clone()];
+        for _ in first..=last {
+            let pieces = parts.iter().map(|part| part.unbind(first as i64)).collect::<Result<Vec<_>>>()?;
+            parts = pieces.into_iter().flatten().collect();
+        }
+        LazyStack::check(&parts, false)?;
+        let mut flat = LazyStack::from_trusted(parts, first, None);
+        if flat.members.is_empty() {
+            let mut sizes = self.batch_size();
+            sizes.drain(first..=last);
+            *flat.blank = TensorDict::new(sizes);
+        }
+        Ok(TensorDict::lazy(flat))
+    }
+
+    /// One batch dim as several of these sizes, one of which may be -1 and is worked out.
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the sizes don't come out even, and for a jagged entry; an
+    /// [index](Error::is_index) error for a dim out of range.
+    pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<TensorDict> {
+        let at = self.batch_dim(dim)?;
+        let old = self.batch_size();
+        if old[at] < 0 {
+            return Err(Error::shape(format!("the members differ along dim {dim}, which can't be split evenly")));
+        }
+        let sizes = complete(&old[at..=at], sizes)?;
+        let stack = match &self.body {
+            Body::Lazy(stack) => stack,
+            Body::Dense(_) => return self.reshape(&[&old[..at], &sizes, &old[at + 1..]].concat()),
+        };
+        if at != stack.stack_dim {
+            let (within, _) = stack.around(at);
+            let split = stack.try_map(|member| member.unflatten(within as i64, &sizes))?;
+            let stack_dim = if at < stack.stack_dim { stack.stack_dim + sizes.len() - 1 } else { stack.stack_dim };
+            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..split }));
+        }
+        let Some((outer, inner)) = sizes.split_first() else {
+            return Err(Error::shape("a dim can't become no dims").remedy("squeeze takes dims of size 1 away"));
+        };
+        if inner.is_empty() {
+            return Ok(self.shallow_clone());
+        }
+        // The last dims first, so that each stack is one of the stacks within.
+        let mut parts: Vec<_> = stack.members.iter().map(TensorDict::shallow_clone).collect();
+        if parts.is_empty() {
+            return Err(Error::shape(format!("a stack without members can't be split into {sizes:?}")));
+        }
+        for size in inner.iter().rev().chain([outer]) {
+            let size = usize::try_from(*size).unwrap_or_default().max(1);
+            let mut grouped = Vec::with_capacity(parts.len() / size);
+            let mut rest = parts.into_iter().peekable();
+            while rest.peek().is_some() {
+                let members: Vec<_> = rest.by_ref().take(size).collect();
+                grouped.push(TensorDict::lazy(LazyStack::from_trusted(members, at, None)));
+            }
+            parts = grouped;
+        }
+        parts.pop().ok_or_else(|| Error::shape("there are no members to split"))
+    }
+
+    /// The batch dims in another order; tensors share storage, members stay what they are.
+    ///
+    /// ```
+    /// use tensorquery::TensorDict;
+    ///
+    /// assert_eq!(TensorDict::new([2, 3, 4]).permute(&[2, 0, 1])?.batch_size(), [4, 2, 3]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error unless each batch dim is named once.
+    pub fn permute(&self, dims: &[i64]) -> Result<TensorDict> {
+        let order = dims.iter().map(|dim| self.batch_dim(*dim)).collect::<Result<Vec<_>>>()?;
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        if !seen.iter().copied().eq(0..self.batch_dims()) {
+            return Err(Error::index(format!(
+                "dims {dims:?} are no order of the {} batch dims: each is named once",
+                self.batch_dims()
+            )));
+        }
+        if order.is_sorted() {
+            return Ok(self.shallow_clone());
+        }
+        if let Body::Lazy(stack) = &self.body {
+            let sd = stack.stack_dim;
+            let stack_dim = order.iter().position(|dim| *dim == sd).unwrap_or_default();
+            let within = |dim: usize| if dim < sd { dim } else { dim - 1 } as i64;
+            let members: Vec<i64> = order.iter().filter(|dim| **dim != sd).map(|dim| within(*dim)).collect();
+            let permuted = stack.try_map(|member| member.permute(&members))?;
+            return Ok(TensorDict::lazy(LazyStack { stack_dim, ..permuted }));
+        }
+        let with_rest = |dims: usize| -> Vec<i64> {
+            order.iter().copied().chain(order.len()..dims).map(|dim| dim as i64).collect()
+        };
+        self.dense_op(
+            |dense| Dense {
+                batch_size: order.iter().map(|dim| dense.batch_size[*dim]).collect(),
+                names: order.iter().filter_map(|dim| dense.names.get(*dim).cloned()).collect(),
+                ..dense.emptied()
+            },
+            &|tensor| Ok(tensor.f_permute(with_rest(tensor.dim()))?),
+            &|dict| dict.permute(&with_rest(dict.batch_dims())),
+        )
+    }
+
+    /// Two batch dims in each other's place.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for dims out of range.
+    pub fn transpose(&self, dim: i64, other: i64) -> Result<TensorDict> {
+        let mut order: Vec<i64> = (0..self.batch_dims() as i64).collect();
+        order.swap(self.batch_dim(dim)?, self.batch_dim(other)?);
+        self.permute(&order)
+    }
+
+    /// A batch dim at another place, the others in their order.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for dims out of range.
+    pub fn movedim(&self, from: i64, to: i64) -> Result<TensorDict> {
+        let mut order: Vec<i64> = (0..self.batch_dims() as i64).collect();
+        let (from, to) = (self.batch_dim(from)?, self.batch_dim(to)?);
+        let dim = order.remove(from);
+        order.insert(to, dim);
+        self.permute(&order)
+    }
+
+    /// A new batch dim of size 1 at `dim`; negative ones count from the end.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for a dim out of range; a [shape](Error::is_shape) error for a jagged entry.
+    pub fn unsqueeze(&self, dim: i64) -> Result<TensorDict> {
+        let at = new_dim(dim, self.batch_dims())?;
+        let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
+        items.push(Index::NewAxis);
+        self.index(items)
+    }
+
+    /// Without a batch dim of size 1, or without all of them; a dim of another size stays. Of a lazy stack of one member
+    /// along its stack dim, the member.
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for a dim out of range.
+    pub fn squeeze(&self, dim: impl Into<Option<i64>>) -> Result<TensorDict> {
+        let sizes = self.batch_size();
+        let items: Vec<Index> = match dim.into() {
+            Some(dim) => {
+                let at = self.batch_dim(dim)?;
+                let one =
+                    |(dim, size): (usize, &i64)| if dim == at && *size == 1 { Index::Row(0) } else { (..).into() };
+                sizes.iter().enumerate().map(one).collect()
+            }
+            None => sizes.iter().map(|size| if *size == 1 { Index::Row(0) } else { (..).into() }).collect(),
+        };
+        if items.iter().all(|item| *item != Index::Row(0)) {
+            return Ok(self.shallow_clone());
+        }
+        self.index(items)
+    }
+
+    /// A dense tensordict with each entry's batch dims changed by an operation on its leading dims.
+    pub(super) fn dense_op(
+        &self,
+        blank: impl FnOnce(&Dense) -> Dense,
+        op: &dyn Fn(&Tensor) -> Result<Tensor>,
+        nested: &dyn Fn(&TensorDict) -> Result<TensorDict>,
+    ) -> Result<TensorDict> {
+        let Body::Dense(dense) = &self.body else {
+            return self.contiguous()?.dense_op(blank, op, nested);
+        };
+        let mut made = blank(dense);
+        for (name, entry) in &dense.entries {
+            let entry = match entry {
+                Entry::Tensor(tensor) => op(tensor).map(Entry::Tensor),
+                Entry::NonTensor(values) => values.rearrange(op).map(Entry::NonTensor),
+                Entry::Dict(dict) => nested(dict).map(Entry::Dict),
+                Entry::Jagged(jagged) => Err(Error::shape(format!(
+                    "a jagged tensor of shape {:?} has one dim of rows, which can be chosen but not rearranged",
+                    jagged.shape()
+                ))
+                .remedy("make it dense with to_padded, or exclude it")),
+            };
+            made.entries.insert(name.clone(), entry.map_err(|error| error.below(name))?);
+        }
+        Ok(TensorDict::dense(made))
+    }
+}
+
+/// The product of sizes that are not ragged.
+fn numel(sizes: &[i64]) -> Result<i64> {
+    let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(*size));
+    product.ok_or_else(|| Error::shape(format!("sizes {sizes:?} have more places than can be counted")))
+}
+
+/// New sizes for the places of the old, with a -1 worked out.
+fn complete(old: &[i64], new: &[i64]) -> Result<Vec<i64>> {
+    let misfit = || Error::shape(format!("a batch size of {old:?} can't become {new:?}"));
+    if old.contains(&-1) {
+        return Err(misfit().remedy("members differ along a dim: reshape(&[-1]) and flatten make one dim of it"));
+    }
+    let total = numel(old)?;
+    let unknown: Vec<usize> = (0..new.len()).filter(|at| new[*at] == -1).collect();
+    let known: Vec<i64> = new.iter().copied().filter(|size| *size != -1).collect();
+    if unknown.len() > 1 || known.iter().any(|size| *size < 0) {
+        return Err(misfit().remedy("one size may be -1"));
+    }
+    let product = numel(&known)?;
+    let mut sizes = new.to_vec();
+    match unknown.first() {
+        Some(at) if product > 0 && total % product == 0 => sizes[*at] = total / product,
+        None if product == total => {}
+        _ => return Err(misfit()),
+    }
+    Ok(sizes)
+}
