@@ -74,7 +74,7 @@ impl JaggedTensor {
         let mut padded = Tensor::f_empty(sized(&[places]), (kind, self.device()))?;
         let _ = padded.f_fill_tensor_(&value.to_tensor(kind, self.device())?)?;
         let places = ragged::positions(&starts(lengths, side, width)?, &self.offsets)?;
-        let _ = padded.f_index_put_(&[Some(places)], &self.values, false)?;
+        ragged::scatter(&mut padded, places, &self.values)?;
         Ok(padded.f_reshape(sized(&[rows, width]))?)
     }
 
