@@ -8,6 +8,17 @@ use crate::error::{Error, Result};
 /// A number to fill with, whatever the dtype that it fills; written as a number: `-1`, `0.5`, `f64::NAN`.
 ///
 /// Where integers are filled, a float is cut to one. In `uint8`, negative numbers count from 256: -1 is 255.
+///
+/// ```
+/// use tch::Tensor;
+/// use tensorquery::{FillValue, JaggedTensor, PaddingSide};
+///
+/// let rows = JaggedTensor::from_rows(&[Tensor::from_slice(&[1i8, 2]), Tensor::from_slice(&[3i8])])?;
+/// let padded = rows.to_padded(PaddingSide::Right, FillValue::Float(-1.5), None)?;
+/// assert_eq!(Vec::<Vec<i8>>::try_from(padded).unwrap(), [[1, 2], [3, -1]]);
+/// assert!(rows.to_padded(PaddingSide::Right, 200, None).unwrap_err().is_overflow());
+/// # Ok::<_, tensorquery::Error>(())
+/// ```
 // tch's `Scalar` is no argument for what may fail: it panics when it is dropped after an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
