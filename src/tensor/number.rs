@@ -10,6 +10,17 @@ use crate::error::{Error, Result};
 /// As in torch it bends to their dtype. In arithmetic an integer keeps it, a float makes integers `float32`, any makes
 /// booleans numbers. Where integers are filled, a float is cut to one. In `uint8`, negative numbers count from 256: -1
 /// is 255.
+///
+/// ```
+/// use tch::Tensor;
+/// use tensorquery::{JaggedTensor, Number, PaddingSide};
+///
+/// let rows = JaggedTensor::from_rows(&[Tensor::from_slice(&[1i8, 2]), Tensor::from_slice(&[3i8])])?;
+/// let padded = rows.to_padded(PaddingSide::Right, Number::Float(-1.5), None)?;
+/// assert_eq!(Vec::<Vec<i8>>::try_from(padded).unwrap(), [[1, 2], [3, -1]]);
+/// assert!(rows.to_padded(PaddingSide::Right, 200, None).unwrap_err().is_overflow());
+/// # Ok::<_, tensorquery::Error>(())
+/// ```
 // tch's `Scalar` is no argument for what may fail: dropped before the error is fetched, it takes the error for its
 // own, and panics.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -111,9 +111,25 @@ pub(super) fn count(size: i64, device: Device) -> Result<Tensor> {
 pub(super) fn positions(starts: &Tensor, offsets: &Tensor) -> Result<Tensor> {
     let cells = starts.size()[0];
     let total = offsets.f_int64_value(&[cells])?;
-    let shift = starts.f_sub(&offsets.f_narrow(0, 0, cells)?)?;
-    let shift = shift.f_repeat_interleave_self_tensor(&lengths(offsets)?, 0, total)?;
-    Ok(shift.f_add(&count(total, starts.device())?)?)
+    let first = offsets.f_narrow(0, 0, cells)?;
+    // From one value to the next it is one step, and where a cell begins as much more as it is further on.
+    // Empty cells begin where the next one does, so their part adds to its; the last may begin after the end.
+    let further = starts.f_sub(&first)?.f_constant_pad_nd([1, 0])?.f_diff::<&Tensor>(1, 0, None, None)?;
+    let mut steps = Tensor::f_ones([total.saturating_add(1)], (Kind::Int64, starts.device()))?;
+    let _ = steps.f_narrow(0, 0, 1)?.f_zero_()?;
+    let _ = steps.f_index_add_(0, &first, &further)?;
+    let mut places = steps.f_narrow(0, 0, total)?;
+    Ok(places.f_cumsum_(0, Kind::Int64)?)
+}
+
+/// Writes each value to its place.
+pub(super) fn scatter(target: &mut Tensor, places: Tensor, values: &Tensor) -> Result<()> {
+    let _ = match values.dim() {
+        // Much faster, but its index has as many dims as the values.
+        1 => target.f_scatter_(0, &places, values)?,
+        _ => target.f_index_put_(&[Some(places)], values, false)?,
+    };
+    Ok(())
 }
 
 /// The cells that lie from `starts` to before `ends`, copied one after the other, with their offsets.

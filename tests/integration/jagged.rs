@@ -177,6 +177,25 @@ fn padding() {
     assert!(j().mask(left, Some(i64::MAX)).is_err());
     assert!(j().to_padded(right, f64::NAN, None).is_err());
 
+    for (dtype, value) in [
+        (DType::Int8, 128.0),
+        (DType::Int16, -32769.0),
+        (DType::Uint8, 256.0),
+        (DType::Int64, 1e19),
+        (DType::Float16, 1e5),
+        (DType::Float32, -1e39),
+        (DType::Int32, f64::INFINITY),
+    ] {
+        fails(j().to_dtype(dtype).unwrap().to_padded(right, value, None), Error::is_overflow, "can't hold");
+    }
+    fails(
+        j().to_dtype(DType::Int16).unwrap().to_padded(right, 1 << 15, None),
+        Error::is_overflow,
+        "int16 can't hold 32768",
+    );
+    let infinite = j().to_dtype(DType::Float16).unwrap().to_padded(right, f64::INFINITY, None).unwrap();
+    assert_eq!(show_tensor(&infinite), "float16[3, 2](1, 2, inf, inf, 3, inf)");
+
     // Padding gets no gradient, values do.
     let leaf = Tensor::from_slice(&[1.0f32, 2.0, 3.0]).set_requires_grad(true);
     let tracked = JaggedTensor::try_new(leaf.shallow_clone(), longs(&[0, 1, 3])).unwrap();

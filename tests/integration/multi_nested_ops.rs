@@ -63,6 +63,9 @@ fn filling_a_column() {
     let mut bools = holes().to_dtype(DType::Bool).unwrap();
     bools.fillna_col(0, 0).unwrap();
     assert_eq!(numbers(bools.values()), [1; 8]);
+    let mut bools = MultiNestedTensor::from_tensor_mat(&[[Tensor::from_slice(&[true, false])]]).unwrap();
+    bools.fillna_col(0, 1).unwrap();
+    assert_eq!(numbers(bools.values()), [1, 0]);
 
     for col in [2, -3, i64::MAX] {
         fails(first.fillna_col(col, 0), Error::is_index, "out of bounds for 2 columns");

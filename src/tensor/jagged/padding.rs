@@ -9,6 +9,16 @@ use crate::error::{Error, Result};
 use crate::tensor::{Number, ragged};
 
 /// On which side of a row padding goes. A row too long for its room loses elements on the same side.
+///
+/// ```
+/// use tch::Tensor;
+/// use tensorquery::{JaggedTensor, PaddingSide};
+///
+/// let rows = JaggedTensor::from_rows(&[Tensor::from_slice(&[1, 2, 3]), Tensor::from_slice(&[4])])?;
+/// let left = rows.to_padded(PaddingSide::Left, 0, Some(2))?;
+/// assert_eq!(Vec::<Vec<i32>>::try_from(left).unwrap(), [[2, 3], [0, 4]]);
+/// # Ok::<_, tensorquery::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PaddingSide {
     /// Before the row: rows end together, as decoders that go on from the last element need.
@@ -74,7 +84,7 @@ impl JaggedTensor {
         let mut padded = Tensor::f_empty(sized(&[places]), (kind, self.device()))?;
         let _ = padded.f_fill_tensor_(&value.to_tensor(kind, self.device())?)?;
         let places = ragged::positions(&starts(lengths, side, width)?, &self.offsets)?;
-        let _ = padded.f_index_put_(&[Some(places)], &self.values, false)?;
+        ragged::scatter(&mut padded, places, &self.values)?;
         Ok(padded.f_reshape(sized(&[rows, width]))?)
     }
 

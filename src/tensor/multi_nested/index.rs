@@ -11,6 +11,13 @@ use crate::tensor::ragged;
 ///
 /// Whatever is an [`Index`] is an index of rows: `2..`, `[2, 0]`, `-1`, a mask. A pair is one of each, every
 /// row with every column: `(.., 0)`, `([0, 2], [1, 0])`.
+///
+/// ```
+/// use tensorquery::{CellIndex, Index};
+///
+/// assert_eq!(CellIndex::from(2..), CellIndex::from((2.., ..)));
+/// assert_eq!(CellIndex::from((-1, [true, false])), (Index::Row(-1), Index::Mask(vec![true, false])).into());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellIndex {
     rows: Index,

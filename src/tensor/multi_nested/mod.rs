@@ -58,7 +58,7 @@ impl MultiNestedTensor {
     pub fn try_new(num_rows: i64, num_cols: i64, values: Tensor, offset: Tensor) -> Result<Self> {
         let mnt = MultiNestedTensor { num_rows, num_cols, values, offset };
         mnt.validate()?;
-        // Rows and columns are told apart by strides.
+        // Rows and columns of it are views, if it is contiguous.
         let offset = mnt.offset.f_contiguous()?;
         Ok(MultiNestedTensor { offset, ..mnt })
     }

@@ -130,7 +130,7 @@ impl MultiNestedTensor {
         for (values, offset, cols) in parts {
             let starts = starts.f_narrow(1, col, *cols)?.f_reshape([num_rows * cols])?;
             let places = ragged::positions(&starts, offset)?;
-            let _ = joined.f_index_put_(&[Some(places)], &values.f_to_kind(kind)?, false)?;
+            ragged::scatter(&mut joined, places, &values.f_to_kind(kind)?)?;
             col += cols;
         }
         Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, (joined, offset)))
