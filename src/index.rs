@@ -50,7 +50,8 @@ pub enum Index {
         /// The dims; their product is the number of rows.
         shape: Vec<i64>,
     },
-    /// The places where a mask over several dims is true, which become one dim.
+    /// The places where a mask over several dims is true, which become one dim. A mask over none is a new dim,
+    /// of size 1 where it is true and 0 where not.
     GridMask {
         /// In row-major order.
         mask: Vec<bool>,
@@ -151,7 +152,7 @@ impl Index {
     /// # Errors
     ///
     /// An [index](Error::is_index) error for any other dtype (`uint8` too: in torch it has meant both, a list
-    /// and a mask) and for a mask without dims.
+    /// and a mask).
     pub fn from_tensor(index: &Tensor) -> Result<Index> {
         if !index.defined() || index.f_internal_shape_as_tensor().is_err() {
             return Err(Error::index("an undefined or a nested tensor can't be an index"));
@@ -163,7 +164,7 @@ impl Index {
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, _) => {
                 Ok(Index::Grid { rows: Vec::try_from(index.f_reshape([-1])?)?, shape: index.size() })
             }
-            (Kind::Bool, dims) if dims > 1 => {
+            (Kind::Bool, _) => {
                 Ok(Index::GridMask { mask: Vec::try_from(index.f_reshape([-1])?)?, shape: index.size() })
             }
             (kind, _) => {
@@ -179,6 +180,9 @@ impl Index {
 
     pub(crate) fn resolve_in(&self, extent: Extent) -> Result<Selection> {
         let size = extent.size();
+        if size < 0 {
+            return Err(Error::index(format!("a dim of size {size} can't be indexed")));
+        }
         let row = |row: i64| extent.at(row);
         match self {
             Index::Row(at) => Ok(Selection::Row(row(*at)?)),
@@ -264,6 +268,13 @@ fn after(last: i64) -> Option<i64> {
 impl From<RangeFull> for Index {
     fn from(_: RangeFull) -> Self {
         Index::Slice { start: None, stop: None, step: 1 }
+    }
+}
+
+/// A mask over no dims.
+impl From<bool> for Index {
+    fn from(keep: bool) -> Self {
+        Index::GridMask { mask: vec![keep], shape: vec![] }
     }
 }
 

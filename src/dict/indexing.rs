@@ -1,7 +1,7 @@
 //! Parts of the batch.
 
 use super::dense::Dense;
-use super::indices::{Indices, Layout, apply, dims_of, grid, sizes_after};
+use super::indices::{Indices, Layout, apply, dims_of, grid, is_flag, is_listed, sizes_after};
 use super::lazy::LazyStack;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -39,15 +39,29 @@ impl TensorDict {
     /// of a jagged entry, whose rows can only be chosen.
     pub fn index(&self, index: impl Into<Indices>) -> Result<TensorDict> {
         let indices = index.into();
-        let batch_size = self.batch_size();
-        if let (Body::Dense(dense), Some(index), Some(size)) = (&self.body, indices.single(), batch_size.first()) {
-            return dense.index_with(&index.resolve(*size)?);
+        match (&self.body, indices.single()) {
+            (Body::Dense(dense), Some(index)) if !dense.batch_size.is_empty() => {
+                return dense.index_with(&index.resolve(dense.batch_size[0])?);
+            }
+            // Members can be chosen without a look at the others.
+            (Body::Lazy(stack), Some(index)) if stack.stack_dim == 0 => {
+                let selection = index.resolve(stack.members.len() as i64)?;
+                if let Some(chosen) = stack.choose(&selection) {
+                    return Ok(self.lock_like(chosen));
+                }
+            }
+            _ => {}
         }
-        let mut indexed = self.index_by(&indices.spread(&batch_size)?)?;
-        if indexed.is_lazy() && self.is_locked() {
-            indexed.lock();
+        let indexed = self.index_by(&indices.spread(&self.batch_size())?)?;
+        Ok(self.lock_like(indexed))
+    }
+
+    /// A part of a locked lazy stack is locked if it is one itself.
+    fn lock_like(&self, mut part: TensorDict) -> TensorDict {
+        if self.is_lazy() && part.is_lazy() && self.is_locked() {
+            part.lock();
         }
-        Ok(indexed)
+        part
     }
 
     pub(super) fn index_with(&self, selection: &Selection) -> Result<TensorDict> {
@@ -103,9 +117,8 @@ impl Dense {
 fn names_after(names: &[Option<String>], items: &[Index], dims: usize) -> Vec<Option<String>> {
     let layout = Layout::of(items);
     let mut after = vec![None; dims];
-    let lists = items.iter().filter(|item| matches!(item, Index::Rows(_) | Index::Mask(_) | Index::Grid { .. }));
     // A dim of several lists is nobody's.
-    let keeps = lists.count() <= 1 && layout.block <= 1;
+    let keeps = items.iter().filter(|item| is_listed(item)).count() <= 1 && layout.block <= 1;
     let mut source = names.iter();
     for (item, place) in items.iter().zip(&layout.places) {
         let name = if dims_of(item) == 1 { source.next().cloned().flatten() } else { None };
@@ -129,7 +142,7 @@ fn index_entry(entry: &Entry, items: &[Index]) -> Result<Entry> {
         Entry::Dict(dict) => dict.index_by(items).map(Entry::Dict),
         Entry::Jagged(jagged) => match items {
             [] => Ok(entry.shallow_clone()),
-            [Index::Grid { .. } | Index::NewAxis] | [_, _, ..] => Err(Error::shape(format!(
+            [Index::Grid { .. } | Index::GridMask { .. } | Index::NewAxis] | [_, _, ..] => Err(Error::shape(format!(
                 "a jagged tensor of shape {:?} has one dim of rows, which can be chosen but not rearranged",
                 jagged.shape()
             ))
@@ -183,8 +196,7 @@ impl LazyStack {
             return Ok(Route::Members { parts, shape, place, spaced });
         };
         let place = layout.places[at].unwrap_or_default();
-        let lists = others.iter().any(|item| matches!(item, Index::Rows(_) | Index::Mask(_) | Index::Grid { .. }));
-        if !lists {
+        if !others.iter().any(is_listed) {
             let parts =
                 rows.into_iter().map(|row| (usize::try_from(row).unwrap_or_default(), others.clone())).collect();
             return Ok(Route::Members { parts, shape, place, spaced: false });
@@ -194,47 +206,43 @@ impl LazyStack {
 
     /// Lists on the stack dim and on others: place by place.
     fn pair(&self, items: &[Index], at: usize, place: usize) -> Result<Route> {
-        let sizes = self.batch_size();
-        let mut source = 0;
-        let mut grids = Vec::new();
+        let mut sizes = self.batch_size().into_iter();
+        let mut listed = Vec::new();
+        let mut tensors = Vec::new();
         for (i, item) in items.iter().enumerate() {
-            let size = sizes.get(source).copied().unwrap_or_default();
-            source += dims_of(item);
-            let listed = match item {
-                // Each member counts from its own end.
-                Index::Rows(rows) if size < 0 => Some((rows.clone(), vec![rows.len() as i64])),
-                Index::Grid { rows, shape } if size < 0 => Some((rows.clone(), shape.clone())),
-                Index::Mask(_) if size < 0 => {
-                    return Err(Error::index("a mask can't index a dim along which the members differ"));
-                }
-                item => grid(item, size)?,
-            };
-            if let Some((rows, shape)) = listed {
-                let rows = tch::Tensor::f_from_slice(&rows)?.f_view(shape.as_slice())?;
-                grids.push((i, rows));
+            let size = if dims_of(item) == 0 { 1 } else { sizes.next().unwrap_or_default() };
+            if let Some((rows, shape)) = grid(item, size)? {
+                listed.push(i);
+                tensors.push(tch::Tensor::f_from_slice(&rows)?.f_view(shape.as_slice())?);
             }
         }
-        let tensors: Vec<_> = grids.iter().map(|(_, grid)| grid).collect();
         let together = tch::Tensor::f_broadcast_tensors(&tensors)
             .map_err(|_| Error::index("lists of different lengths can't be taken in pairs"))?;
         let shape = together.first().map(tch::Tensor::size).unwrap_or_default();
-        let columns =
-            together.iter().map(|grid| Ok(Vec::<i64>::try_from(grid.f_reshape([-1])?)?)).collect::<Result<Vec<_>>>()?;
-        let count = columns.first().map_or(0, Vec::len);
-        let mut parts = Vec::with_capacity(count);
-        for element in 0..count {
-            let mut part: Vec<Index> = items.to_vec();
-            let mut member = 0;
-            for ((i, _), column) in grids.iter().zip(&columns) {
-                if *i == at {
-                    member = usize::try_from(column[element]).unwrap_or_default();
-                }
-                part[*i] = Index::Row(column[element]);
-            }
-            part.remove(at);
-            parts.push((member, part));
+        let mut columns: Vec<Option<Vec<i64>>> = vec![None; items.len()];
+        for (i, rows) in listed.into_iter().zip(&together) {
+            columns[i] = Some(Vec::try_from(rows.f_reshape([-1])?)?);
         }
-        Ok(Route::Members { parts, shape, place, spaced: false })
+        let members = columns[at].clone().unwrap_or_default();
+        let parts = members.into_iter().enumerate().map(|(element, member)| {
+            let others = items.iter().zip(&columns).enumerate().filter(|(i, (item, _))| *i != at && !is_flag(item));
+            let part = others.map(|(_, (item, rows))| match rows {
+                Some(rows) => Index::Row(rows[element]),
+                None => item.clone(),
+            });
+            (usize::try_from(member).unwrap_or_default(), part.collect())
+        });
+        Ok(Route::Members { parts: parts.collect(), shape, place, spaced: false })
+    }
+
+    /// These members; `None` if that is none.
+    fn choose(&self, selection: &Selection) -> Option<TensorDict> {
+        let member = |row: i64| self.members.get(usize::try_from(row).ok()?).map(TensorDict::shallow_clone);
+        if let Selection::Row(row) = selection {
+            return member(*row);
+        }
+        let members: Vec<_> = selection.rows().into_iter().filter_map(member).collect();
+        if members.is_empty() { None } else { Some(TensorDict::lazy(self.with_members(members))) }
     }
 
     fn index_by(&self, items: &[Index]) -> Result<TensorDict> {
@@ -242,7 +250,7 @@ impl LazyStack {
             Route::Member { at, items } => self.members[at].index_part(&items),
             Route::Members { parts, shape, place, spaced } => {
                 if parts.is_empty() {
-                    return self.index_nothing(items);
+                    return self.index_nothing(items, shape.len(), place);
                 }
                 let parts = parts.into_iter().map(|(at, items)| {
                     let part = self.members[at].index_part(&items)?;
@@ -266,26 +274,80 @@ impl LazyStack {
         }
     }
 
-    /// The entries that all members have, dense, of no rows: in the shapes of the first member.
-    fn index_nothing(&self, items: &[Index]) -> Result<TensorDict> {
-        let Some(first) = self.members.first() else {
-            return Ok(TensorDict::lazy(self.shallow_clone()));
-        };
-        let keys: Vec<_> = first.leaf_keys().into_iter().filter(|key| self.has(key.names())).collect();
-        let one = TensorDict::lazy(self.with_members(vec![first.select(keys)?])).contiguous()?;
-        let mut dims = 0;
-        let mut items = items.to_vec();
-        for item in &mut items {
-            dims += dims_of(item);
-            if dims_of(item) == 1 && dims == self.stack_dim + 1 {
-                *item = match item {
-                    Index::Grid { shape, .. } => Index::Grid { rows: vec![], shape: shape.clone() },
-                    Index::Slice { .. } => Index::from(0..0),
-                    _ => Index::Rows(vec![]),
-                };
+    /// The entries that all members have, dense, of no rows: in the shapes of the first member. A stack that has no
+    /// members stays one.
+    fn index_nothing(&self, items: &[Index], block: usize, place: usize) -> Result<TensorDict> {
+        let mut sizes = sizes_after(&self.first_sizes(), items)?;
+        let mut names = self.members.first().unwrap_or(&self.blank).names();
+        names.insert(self.stack_dim.min(names.len()), self.stack_dim_name.clone());
+        let mut names = names_after(&names, items, sizes.len());
+        if !self.members.is_empty() || block != 1 {
+            let mut nothing = self.nothing(&sizes)?;
+            if names.iter().any(Option::is_some) {
+                nothing.names = names;
             }
+            return Ok(TensorDict::dense(nothing));
         }
-        one.index_by(&items)
+        sizes.remove(place);
+        let stack_dim_name = names.remove(place);
+        let mut blank = Dense { batch_size: sizes, device: self.device(), ..Dense::default() };
+        if names.iter().any(Option::is_some) {
+            blank.names = names;
+        }
+        let blank = Box::new(TensorDict::dense(blank));
+        Ok(TensorDict::lazy(LazyStack { members: Vec::new(), stack_dim: place, stack_dim_name, blank }))
+    }
+
+    /// The batch size as if all members had the first one's.
+    fn first_sizes(&self) -> Vec<i64> {
+        let mut sizes = self.members.first().unwrap_or(&self.blank).first_sizes();
+        sizes.insert(self.stack_dim.min(sizes.len()), self.members.len() as i64);
+        sizes
+    }
+
+    fn nothing(&self, sizes: &[i64]) -> Result<Dense> {
+        let Some(first) = self.members.first() else {
+            return Ok(Dense { batch_size: sizes.to_vec(), device: self.device(), ..Dense::default() });
+        };
+        first.select(first.leaf_keys().into_iter().filter(|key| self.has(key.names())))?.nothing(sizes)
+    }
+}
+
+impl TensorDict {
+    fn first_sizes(&self) -> Vec<i64> {
+        match &self.body {
+            Body::Dense(dense) => dense.batch_size.clone(),
+            Body::Lazy(stack) => stack.first_sizes(),
+        }
+    }
+
+    /// The same entries in a batch of these sizes, of which one is 0.
+    fn nothing(&self, sizes: &[i64]) -> Result<Dense> {
+        let dense = match &self.body {
+            Body::Dense(dense) => dense,
+            Body::Lazy(stack) => return stack.nothing(sizes),
+        };
+        let dims = dense.batch_size.len();
+        let mut nothing = dense.try_map(|_, entry| {
+            let rest = match entry {
+                Entry::Dict(dict) => dict.first_sizes(),
+                entry => entry.shape(),
+            };
+            // A ragged dim has no rows to differ in.
+            let sizes: Vec<i64> = sizes.iter().copied().chain(rest.into_iter().skip(dims).map(|s| s.max(0))).collect();
+            let zeros = |like: &tch::Tensor| -> Result<Entry> {
+                Ok(Entry::Tensor(tch::Tensor::f_zeros(&sizes, (like.f_kind()?, like.device()))?))
+            };
+            Ok(Some(match entry {
+                Entry::Tensor(tensor) => zeros(tensor)?,
+                Entry::Jagged(jagged) => zeros(jagged.values())?,
+                Entry::NonTensor(values) => Entry::NonTensor(values.nulls(&sizes)?),
+                Entry::Dict(dict) => TensorDict::dense(dict.nothing(&sizes)?).into(),
+            }))
+        })?;
+        nothing.batch_size = sizes.to_vec();
+        nothing.names.clear();
+        Ok(nothing)
     }
 }
 

@@ -86,7 +86,10 @@ impl Indices {
                     items.extend((0..missing).map(|_| Index::from(..)));
                     at += missing;
                 }
-                Index::GridMask { mask, shape } => {
+                Index::GridMask { mask, shape } if count_of(&shape) != Some(mask.len()) => {
+                    return Err(Error::index(format!("{} values are no mask of shape {shape:?}", mask.len())));
+                }
+                Index::GridMask { mask, shape } if !shape.is_empty() => {
                     let theirs = &sizes[at..at + shape.len()];
                     if theirs != shape {
                         return Err(Error::index(format!("a mask of {shape:?} can't index dims of {theirs:?}")));
@@ -121,28 +124,55 @@ fn places(mask: &[bool], shape: &[i64]) -> Result<Vec<Vec<i64>>> {
     (0..shape.len() as i64).map(|dim| Ok(Vec::try_from(places.f_select(1, dim)?)?)).collect()
 }
 
-/// The rows that an item lists, in the dims of their own; `None` for one row, slices and new dims.
+/// The rows that an item lists, in the dims of their own; `None` for one row, slices and new dims. Of a size below 0,
+/// which is a dim along which members differ, each of them counts from its own end.
 pub(super) fn grid(item: &Index, size: i64) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
+    let resolve = |rows: &Vec<i64>| -> Result<Vec<i64>> {
+        match size {
+            ..0 => Ok(rows.clone()),
+            _ => Ok(Index::Rows(rows.clone()).resolve(size)?.rows()),
+        }
+    };
     match item {
-        Index::Rows(_) | Index::Mask(_) => {
+        Index::Rows(rows) => Ok(Some((resolve(rows)?, vec![rows.len() as i64]))),
+        Index::Mask(_) if size < 0 => Err(Error::index("a mask can't index a dim along which the members differ")),
+        Index::Mask(_) => {
             let rows = item.resolve(size)?.rows();
             let shape = vec![rows.len() as i64];
             Ok(Some((rows, shape)))
         }
         Index::Grid { rows, shape } => {
-            let count = shape.iter().try_fold(1i64, |count, dim| count.checked_mul(*dim)).filter(|count| *count >= 0);
-            if count != Some(rows.len() as i64) || shape.iter().any(|dim| *dim < 0) {
+            if count_of(shape) != Some(rows.len()) {
                 return Err(Error::index(format!("{} rows are no grid of shape {shape:?}", rows.len())));
             }
-            let rows = Index::Rows(rows.clone()).resolve(size)?.rows();
-            Ok(Some((rows, shape.clone())))
+            Ok(Some((resolve(rows)?, shape.clone())))
+        }
+        // A mask over no dims lists the only row of a new one.
+        Index::GridMask { mask, shape } if shape.is_empty() => {
+            let rows: Vec<i64> = mask.iter().filter(|keep| **keep).map(|_| 0).collect();
+            let shape = vec![rows.len() as i64];
+            Ok(Some((rows, shape)))
         }
         _ => Ok(None),
     }
 }
 
-fn is_listed(item: &Index) -> bool {
-    matches!(item, Index::Rows(_) | Index::Mask(_) | Index::Grid { .. })
+/// How many elements there are in a shape, if they can be counted.
+fn count_of(shape: &[i64]) -> Option<usize> {
+    let mut sizes = shape.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<Vec<_>>>()?;
+    // 0 times anything is 0, wherever it stands.
+    sizes.sort_unstable();
+    sizes.iter().try_fold(1usize, |count, size| count.checked_mul(*size))
+}
+
+/// Whether an item is a mask over no dims.
+pub(super) fn is_flag(item: &Index) -> bool {
+    matches!(item, Index::GridMask { shape, .. } if shape.is_empty())
+}
+
+/// Whether an item is taken in pairs with others.
+pub(super) fn is_listed(item: &Index) -> bool {
+    matches!(item, Index::Rows(_) | Index::Mask(_) | Index::Grid { .. }) || is_flag(item)
 }
 
 /// Where the items' dims lie in the result.
@@ -202,8 +232,14 @@ pub(super) fn apply(tensor: &Tensor, items: &[Index]) -> Result<Tensor> {
             lists.push(None);
             continue;
         }
-        let size = sizes.get(source).copied().ok_or_else(|| Error::index("too many indices"))?;
-        source += 1;
+        if is_flag(item) {
+            result = result.f_unsqueeze(dim)?;
+        }
+        let size = match dims_of(item) {
+            0 => 1,
+            _ => sizes.get(source).copied().ok_or_else(|| Error::index("too many indices"))?,
+        };
+        source += dims_of(item);
         if let Some((rows, shape)) = grid(item, size)? {
             lists.push(Some(Tensor::f_from_slice(&rows)?.f_view(shape.as_slice())?.f_to_device(tensor.device())?));
             continue;
@@ -228,8 +264,64 @@ pub(super) fn apply(tensor: &Tensor, items: &[Index]) -> Result<Tensor> {
     Ok(result.f_index(&lists)?)
 }
 
-/// The sizes that a batch of these sizes has after the items.
+/// The sizes that a batch of these sizes has after the items; -1 where members may differ.
 pub(super) fn sizes_after(sizes: &[i64], items: &[Index]) -> Result<Vec<i64>> {
-    let probe = Tensor::f_zeros([0i64; 0], (Kind::Uint8, Device::Cpu))?.f_expand(sizes, false)?;
-    Ok(apply(&probe, items)?.size())
+    let mut after = Vec::with_capacity(sizes.len());
+    let mut shapes = Vec::new();
+    let mut source = sizes.iter().copied();
+    for item in items {
+        let size = match dims_of(item) {
+            0 => 1,
+            _ => source.next().ok_or_else(|| Error::index("too many indices"))?,
+        };
+        if let Some((_, shape)) = grid(item, size)? {
+            shapes.push(shape);
+            continue;
+        }
+        match item {
+            Index::NewAxis => after.push(1),
+            Index::Row(_) if size < 0 => {}
+            _ if size < 0 => after.push(-1),
+            item => after.extend(item.resolve(size)?.size()),
+        }
+    }
+    after.extend(source);
+    let layout = Layout::of(items);
+    if let Some((_, Some(at))) = items.iter().zip(layout.places).find(|(item, _)| is_listed(item)) {
+        after.splice(at..at, together(&shapes)?);
+    }
+    Ok(after)
+}
+
+/// The shape that lists of these shapes have when they are taken in pairs.
+fn together(shapes: &[Vec<i64>]) -> Result<Vec<i64>> {
+    let dims = shapes.iter().map(Vec::len).max().unwrap_or_default();
+    let mut joint = vec![1; dims];
+    for shape in shapes {
+        for (size, theirs) in joint.iter_mut().rev().zip(shape.iter().rev()) {
+            match (*size, *theirs) {
+                (_, 1) => {}
+                (1, theirs) => *size = theirs,
+                (size, theirs) if size == theirs => {}
+                _ => return Err(Error::index(format!("lists of shapes {shapes:?} can't be taken in pairs"))),
+            }
+        }
+    }
+    Ok(joint)
+}
+
+/// Of each place that the items reach in a batch, where it lies along each dim.
+pub(super) fn coordinates(batch_size: &[i64], items: &[Index]) -> Result<Vec<Tensor>> {
+    let along = |dim: usize| {
+        let mut shape = vec![1; batch_size.len()];
+        shape[dim] = batch_size[dim];
+        apply(&count_up(batch_size[dim])?.f_view(shape.as_slice())?.f_expand(batch_size, false)?, items)
+    };
+    (0..batch_size.len()).map(along).collect()
+}
+
+/// The numbers from 0. tch's `arange` takes a scalar, and so panics where there is no memory for them.
+fn count_up(size: i64) -> Result<Tensor> {
+    let ones = Tensor::f_ones([size], (Kind::Int64, Device::Cpu))?;
+    Ok(ones.f_cumsum(0, Kind::Int64)?.f_sub(&ones)?)
 }

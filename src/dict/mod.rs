@@ -24,6 +24,7 @@ mod number;
 mod operand;
 mod overwrite;
 mod pad_sequence;
+mod pick;
 mod read;
 mod reduce;
 mod rename;
@@ -33,6 +34,7 @@ mod stack;
 mod tensordict;
 mod update;
 mod write_at;
+mod write_leaf;
 
 pub use builder::LazyStackBuilder;
 pub use densify::Ragged;

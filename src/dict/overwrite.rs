@@ -22,16 +22,7 @@ impl Overwrites {
                 values.size()
             )));
         }
-        if has_strides(tensor)
-            && tensor.size().iter().zip(tensor.stride()).any(|(size, stride)| *size > 1 && stride == 0)
-        {
-            return Err(Error::shape("elements of the entry share memory, as of an expanded tensor")
-                .remedy("write into a deep_clone"));
-        }
-        if tensor.requires_grad() && tensor.f_is_leaf()? && gradients_are_recorded()? {
-            let text = "gradients are recorded for the entry, a leaf tensor; write within tch::no_grad, or detach it";
-            return Err(TchError::Torch(text.to_owned()).into());
-        }
+        ensure_writable(tensor)?;
         self.0.push((tensor.shallow_clone(), values));
         Ok(())
     }
@@ -52,6 +43,24 @@ impl Overwrites {
         }
         Ok(())
     }
+}
+
+/// Fails where writing into the tensor would.
+pub(super) fn ensure_writable(tensor: &Tensor) -> Result<()> {
+    if has_strides(tensor) && tensor.size().iter().zip(tensor.stride()).any(|(size, stride)| *size > 1 && stride == 0) {
+        return Err(Error::shape("elements of the entry share memory, as of an expanded tensor")
+            .remedy("write into a deep_clone"));
+    }
+    if !tensor.requires_grad() || !gradients_are_recorded()? {
+        return Ok(());
+    }
+    // Views of leaves don't say that they are. Writing nothing does.
+    let nothing = || tensor.f_unsqueeze(0)?.f_narrow(0, 0, 0)?.f_zero_().map(|_| ());
+    if tensor.f_is_leaf()? || nothing().is_err() {
+        let text = "gradients are recorded for the entry, a leaf tensor; write within tch::no_grad, or detach it";
+        return Err(TchError::Torch(text.to_owned()).into());
+    }
+    Ok(())
 }
 
 /// Whether the tensor lies in memory with strides; sparse ones don't.

@@ -1,21 +1,26 @@
 //! Writing to a part of the batch, in place.
 
-use tch::{Device, Kind, Tensor};
+use tch::Tensor;
 
 use super::dense::Dense;
 use super::indexing::Route;
-use super::indices::{Indices, apply, grid, sizes_after};
+use super::indices::{Indices, apply, sizes_after};
 use super::lazy::LazyStack;
 use super::tensordict::Body;
+use super::write_leaf::{copied, zeros};
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::NestedKey;
+use crate::tensor::Number;
 
-/// Whether a write is only checked or done. Nothing that was checked fails when it is done.
+/// Nothing that was checked fails when it is done.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
+pub(super) enum Pass {
+    /// Checks all that can be without the entries that are missing.
     Check,
+    /// Makes the entries that are missing, and checks.
+    Make,
     Write,
 }
 
@@ -35,7 +40,7 @@ impl TensorDict {
 
     /// Writes to the entry at `key` in a part of the batch, in place: other handles on its storage see it. The
     /// value is cast to the entry's dtype and repeated where its dims are 1. Of a place that the index names
-    /// twice, the last value stays. Also of locked tensordicts.
+    /// twice, the last value stays. Also of locked tensordicts. The value may share storage with the tensordict.
     ///
     /// ```
     /// use tch::Tensor;
@@ -51,8 +56,9 @@ impl TensorDict {
     /// # Errors
     ///
     /// A [key](Error::is_key) error if there is no entry, or the value is of another kind; a
-    /// [shape](Error::is_shape) error if it doesn't fit the part, and for jagged entries, whose rows can't change
-    /// their length in place; what [`index`](Self::index) says. Nothing is written then.
+    /// [shape](Error::is_shape) error if it doesn't fit the part, for jagged rows of another length, and for a
+    /// tensor whose elements share memory; libtorch's for a leaf tensor for which gradients are recorded; what
+    /// [`index`](Self::index) says. Nothing is written then.
     pub fn set_at(
         &mut self,
         key: impl Into<NestedKey>,
@@ -64,16 +70,55 @@ impl TensorDict {
             return Err(self.missing(&key));
         }
         let items = index.into().spread(&self.batch_size())?;
-        let value = value.into();
+        let dims = sizes_after(&self.batch_size(), &items)?.len() + self.rest_dims(key.names()).unwrap_or_default();
+        let value = padded(copied(&value.into())?, dims)?;
         for pass in [Pass::Check, Pass::Write] {
-            let written = self.write(key.names(), value.shallow_clone(), &items, pass);
+            let written = self.write(key.names(), &value, &items, pass);
             written.map_err(|error| if error.nested_key().is_some() { error } else { error.at(&key) })?;
         }
         Ok(())
     }
 
+    /// Writes a number, cast to their dtypes, to all tensors in a part of the batch, in place; of a lazy stack to
+    /// those that every member has. Other entries stay as they are.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let mut td = TensorDict::new([3]);
+    /// td.set("x", Tensor::from_slice(&[1i64, 2, 3]))?;
+    /// td.fill_at([true, false, true], 0)?;
+    /// assert_eq!(Vec::<i64>::try_from(td.tensor("x")?)?, [0, 2, 0]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An [overflow](Error::is_overflow) error for a number that a dtype can't hold; what
+    /// [`set_at`](Self::set_at) says. Nothing is written then.
+    pub fn fill_at(&mut self, index: impl Into<Indices>, value: impl Into<Number>) -> Result<()> {
+        let (indices, value) = (index.into(), value.into());
+        let items = indices.spread(&self.batch_size())?;
+        let part = sizes_after(&self.batch_size(), &items)?;
+        let mut writes = Vec::new();
+        for key in self.leaf_keys() {
+            if let Some(tensor) = self.first_tensor(key.names()) {
+                let value = value.cast(&tensor).map_err(|error| error.at(&key))?.into();
+                let dims = part.len() + self.rest_dims(key.names()).unwrap_or_default();
+                writes.push((key, padded(value, dims)?));
+            }
+        }
+        for pass in [Pass::Check, Pass::Write] {
+            for (key, value) in &writes {
+                self.write(key.names(), value, &items, pass).map_err(|error| error.at(key))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the entries of `source` to a part of the batch, in place. Its batch size is that of the part, or
-    /// `[]`, which is repeated. An entry that isn't there yet is made, zero elsewhere; of a lazy stack only in the
+    /// can be expanded to it. An entry that isn't there yet is made, zero elsewhere; of a lazy stack only in the
     /// members that the index reaches. `source` may share storage with this tensordict.
     ///
     /// ```
@@ -89,24 +134,95 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error naming both batch sizes if they differ; a [lock](Error::is_lock) error for
-    /// new entries of a locked tensordict; what [`set_at`](Self::set_at) says. Nothing is written then.
+    /// A [shape](Error::is_shape) error naming both batch sizes if they don't fit; a [lock](Error::is_lock) error
+    /// for new entries of a locked tensordict; what [`set_at`](Self::set_at) says. Nothing is written then.
     pub fn put_at(&mut self, index: impl Into<Indices>, source: &TensorDict) -> Result<()> {
-        let items = index.into().spread(&self.batch_size())?;
-        let source = copied(source)?;
-        self.write_dict(&source, &items, Pass::Check)?;
-        self.write_dict(&source, &items, Pass::Write)
+        self.put_part(index.into(), source, true)
     }
 
-    fn write(&mut self, names: &[String], value: Entry, items: &[Index], pass: Pass) -> Result<()> {
+    /// As [`put_at`](Self::put_at), but all entries of `source` must be there.
+    ///
+    /// # Errors
+    ///
+    /// A [key](Error::is_key) error for an entry that isn't there; what [`put_at`](Self::put_at) says.
+    pub fn update_at(&mut self, source: &TensorDict, index: impl Into<Indices>) -> Result<()> {
+        self.put_part(index.into(), source, false)
+    }
+
+    fn put_part(&mut self, indices: Indices, source: &TensorDict, create: bool) -> Result<()> {
+        let items = indices.spread(&self.batch_size())?;
+        let part = sizes_after(&self.batch_size(), &items)?;
+        let theirs = source.batch_size();
+        let fits = |(size, theirs): (&i64, &i64)| size == theirs || *theirs == 1 || *size < 0 || *theirs < 0;
+        if theirs.len() > part.len() || !part.iter().rev().zip(theirs.iter().rev()).all(fits) {
+            return Err(misfit(&theirs, &part));
+        }
+        let Entry::Dict(source) = padded(Entry::Dict(source.deep_clone()?), part.len())? else {
+            return Ok(());
+        };
+        let grows = self.write_dict(&source, &items, Pass::Check)?;
+        if let (Some(key), false) = (&grows, create) {
+            return Err(self.missing(key));
+        }
+        if grows.is_none() {
+            return self.write_dict(&source, &items, Pass::Write).map(|_| ());
+        }
+        // Entries are made aside, since a member that is reached twice can get pieces that don't fit each other.
+        let mut grown = self.twin();
+        grown.write_dict(&source, &items, Pass::Make)?;
+        grown.write_dict(&source, &items, Pass::Write)?;
+        *self = grown;
+        Ok(())
+    }
+
+    /// Other handles on the same entries, locked in the same places.
+    fn twin(&self) -> TensorDict {
+        let twin = |entry: &Entry| match entry {
+            Entry::Dict(dict) => Entry::Dict(dict.twin()),
+            entry => entry.shallow_clone(),
+        };
+        let body = match &self.body {
+            Body::Dense(dense) => {
+                let entries = dense.entries.iter().map(|(name, entry)| (name.clone(), twin(entry))).collect();
+                Body::Dense(Dense { entries, ..dense.emptied() })
+            }
+            Body::Lazy(stack) => Body::Lazy(stack.with_members(stack.members.iter().map(TensorDict::twin).collect())),
+        };
+        TensorDict { body, lock: self.lock }
+    }
+
+    /// How many dims the entry at `names` has beyond the batch's.
+    fn rest_dims(&self, names: &[String]) -> Option<usize> {
+        match (&self.body, names) {
+            (Body::Lazy(stack), _) => stack.members.first()?.rest_dims(names),
+            (Body::Dense(_), []) => None,
+            (Body::Dense(dense), [name]) => dense.entries.get(name)?.shape().len().checked_sub(dense.batch_size.len()),
+            (Body::Dense(dense), [name, below @ ..]) => {
+                let dict = dense.entries.get(name)?.as_dict()?;
+                (dict.rest_dims(below)? + dict.batch_dims()).checked_sub(dense.batch_size.len())
+            }
+        }
+    }
+
+    /// The tensor at `names`; of a lazy stack, its first member's.
+    fn first_tensor(&self, names: &[String]) -> Option<Tensor> {
+        match (&self.body, names) {
+            (Body::Lazy(stack), _) => stack.members.first()?.first_tensor(names),
+            (Body::Dense(_), []) => None,
+            (Body::Dense(dense), [name]) => Some(dense.entries.get(name)?.as_tensor()?.shallow_clone()),
+            (Body::Dense(dense), [name, below @ ..]) => dense.entries.get(name)?.as_dict()?.first_tensor(below),
+        }
+    }
+
+    fn write(&mut self, names: &[String], value: &Entry, items: &[Index], pass: Pass) -> Result<()> {
         match &mut self.body {
             Body::Lazy(stack) => {
                 let items = Indices::from(items.to_vec()).spread(&stack.batch_size())?;
-                stack.write(&value, &items, &mut |member, value, items| member.write(names, value, items, pass))
+                stack.write(value, &items, &mut |member, value, items| member.write(names, &value, items, pass))
             }
             Body::Dense(dense) => match names {
                 [] => Err(Error::key("the empty key holds no entry")),
-                [name] => dense.write(name, &value, items, pass),
+                [name] => dense.write(name, value, items, pass).map(|_| ()),
                 [name, below @ ..] => match dense.entries.get_mut(name) {
                     Some(Entry::Dict(dict)) => dict.write(below, value, items, pass),
                     _ => Err(Error::key(format!("there is nothing below '{name}'"))),
@@ -115,46 +231,69 @@ impl TensorDict {
         }
     }
 
-    fn write_dict(&mut self, source: &TensorDict, items: &[Index], pass: Pass) -> Result<()> {
+    /// Gives the key of an entry that was missing. The source has as many batch dims as the part.
+    pub(super) fn write_dict(&mut self, source: &TensorDict, items: &[Index], pass: Pass) -> Result<Option<NestedKey>> {
+        let part = sizes_after(&self.batch_size(), items)?;
+        let theirs = source.batch_size();
+        let fits = |(size, theirs): (&i64, &i64)| size == theirs || *theirs == 1 || *size < 0 || *theirs < 0;
+        if theirs.len() != part.len() || !part.iter().zip(&theirs).all(fits) {
+            return Err(misfit(&theirs, &part));
+        }
+        let locked = self.ensure_unlocked();
+        let mut missing = None;
         match &mut self.body {
             Body::Lazy(stack) => {
                 let items = Indices::from(items.to_vec()).spread(&stack.batch_size())?;
                 let value = Entry::Dict(source.shallow_clone());
                 stack.write(&value, &items, &mut |member, value, items| match value {
-                    Entry::Dict(source) => member.write_dict(&source, items, pass),
+                    Entry::Dict(source) => {
+                        let theirs = member.write_dict(&source, items, pass)?;
+                        missing = missing.take().or(theirs);
+                        Ok(())
+                    }
                     _ => Err(Error::key("a tensordict can only be written to one")),
-                })
+                })?;
             }
             Body::Dense(dense) => {
-                let sizes = sizes_after(&dense.batch_size, items)?;
-                if source.batch_dims() > 0 && source.batch_size() != sizes {
-                    return Err(Error::shape(format!(
-                        "the source has the batch size {:?}, the part that is written to has {sizes:?}",
-                        source.batch_size()
-                    )));
-                }
-                let missing: Vec<_> = source.keys().filter(|name| !dense.entries.contains_key(name)).collect();
-                if !missing.is_empty() {
-                    self.ensure_unlocked()?;
-                }
-                let Body::Dense(dense) = &mut self.body else {
-                    return Ok(());
-                };
+                let whole = theirs == dense.batch_size && items.iter().all(|item| *item == Index::from(..));
                 for (name, value) in source.items()? {
                     let below = |error: Error| error.below(&name);
                     if !dense.entries.contains_key(&name) {
-                        let made = zeros(&value, source.batch_dims(), &dense.batch_size).map_err(below)?;
-                        match pass {
-                            Pass::Check => continue,
-                            Pass::Write => dense.entries.insert(name.clone(), made),
-                        };
+                        locked.clone().map_err(below)?;
+                        missing = missing.or_else(|| Some(NestedKey::from(&name)));
+                        let entry = if whole { copied(&value) } else { zeros(&value, part.len(), &dense.batch_size) };
+                        let entry = dense.fit(std::slice::from_ref(&name), entry.map_err(below)?).map_err(below)?;
+                        if pass == Pass::Check {
+                            continue;
+                        }
+                        dense.put(std::slice::from_ref(&name), entry);
                     }
-                    dense.write(&name, &value, items, pass).map_err(below)?;
+                    let theirs = dense.write(&name, &value, items, pass).map_err(below)?;
+                    missing = missing.or_else(|| theirs.map(|key| NestedKey::from(&name).join(&key)));
                 }
-                Ok(())
             }
         }
+        Ok(missing)
     }
+}
+
+fn misfit(theirs: &[i64], part: &[i64]) -> Error {
+    Error::shape(format!("the source has the batch size {theirs:?}, the part that is written to has {part:?}"))
+}
+
+/// The entry with new dims in front, so that it has as many as what it is written to.
+fn padded(entry: Entry, dims: usize) -> Result<Entry> {
+    let added = dims.saturating_sub(entry.shape().len());
+    if added == 0 {
+        return Ok(entry);
+    }
+    let items = vec![Index::NewAxis; added];
+    Ok(match entry {
+        Entry::Tensor(tensor) if tensor.defined() => Entry::Tensor(apply(&tensor, &items)?),
+        Entry::NonTensor(values) => Entry::NonTensor(values.rearrange(|places| apply(places, &items))?),
+        Entry::Dict(dict) => Entry::Dict(dict.index_by(&items)?),
+        other => other,
+    })
 }
 
 type WriteMember<'a> = dyn FnMut(&mut TensorDict, Entry, &[Index]) -> Result<()> + 'a;
@@ -167,7 +306,7 @@ impl LazyStack {
             Route::Members { parts, shape, place, spaced } => (parts, shape, place, spaced),
         };
         let mut pieces = vec![value.shallow_clone()];
-        // The value of a batch without dims is everyone's, and so is a dim of size 1.
+        // What is one along a dim is everyone's.
         for size in &shape {
             let mut split = Vec::new();
             for piece in pieces {
@@ -178,8 +317,7 @@ impl LazyStack {
                         split.extend((0..*size).flat_map(|_| one.iter().map(Entry::shallow_clone)));
                     }
                     Some(theirs) if theirs == size => split.extend(piece.unbind(place)?),
-                    None => split.extend((0..*size).map(|_| piece.shallow_clone())),
-                    Some(_) => {
+                    _ => {
                         return Err(Error::shape(format!(
                             "a value of shape {:?} doesn't fit a part of which dim {place} is {size}",
                             value.shape()
@@ -206,214 +344,4 @@ fn spaced_entry(entry: Entry, place: usize) -> Result<Entry> {
         Entry::Dict(dict) => dict.index_by(&items).map(Entry::Dict),
         Entry::Jagged(_) => Err(Error::shape("jagged rows can't be written in place")),
     }
-}
-
-impl Dense {
-    fn write(&mut self, name: &str, value: &Entry, items: &[Index], pass: Pass) -> Result<()> {
-        let batch_size = &self.batch_size;
-        let entry = self.entries.get_mut(name).ok_or_else(|| Error::key("there is no such entry"))?;
-        match (entry, value) {
-            (Entry::Tensor(tensor), Entry::Tensor(value)) => write_tensor(tensor, value, items, batch_size, pass),
-            (Entry::Dict(dict), Entry::Dict(value)) => dict.write_dict(value, items, pass),
-            (Entry::NonTensor(values), Entry::NonTensor(value)) => {
-                let written = values.overwritten(value, |places| apply(places, items))?;
-                if pass == Pass::Write {
-                    *values = written;
-                }
-                Ok(())
-            }
-            (Entry::Jagged(jagged), _) => Err(Error::shape(format!(
-                "the rows of a jagged tensor of shape {:?} can't be written in place, they may differ in length",
-                jagged.shape()
-            ))
-            .remedy("write to its values, or set the whole entry")),
-            (entry, value) => Err(Error::key(format!(
-                "the entry is of kind {}, a value of kind {} can't be written to it",
-                entry.kind(),
-                value.kind()
-            ))),
-        }
-    }
-}
-
-fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[i64], pass: Pass) -> Result<()> {
-    let mut part = sizes_after(batch_size, items)?;
-    part.extend_from_slice(&tensor.size()[batch_size.len()..]);
-    if !value.defined() {
-        return Err(Error::shape("the value is an undefined tensor"));
-    }
-    let value = value.f_expand(&part, false).map_err(|_| {
-        Error::shape(format!("a value of shape {:?} doesn't fit the part, whose shape is {part:?}", value.size()))
-    })?;
-    let value = value.f_to_device(tensor.device())?.f_to_kind(tensor.f_kind()?)?;
-    if tensor.requires_grad() && tensor.is_leaf() {
-        return Err(Error::shape("a tensor that requires a gradient can't be written in place").remedy("detach it"));
-    }
-    if pass == Pass::Check {
-        return Ok(());
-    }
-    let simple = |item: &Index| matches!(item, Index::Row(_) | Index::NewAxis | Index::Slice { step: 1.., .. });
-    if items.iter().all(simple) {
-        apply(tensor, items)?.f_copy_(&value)?;
-        return Ok(());
-    }
-    // The places one by one, as rows of the batch, so that all kinds of items follow one rule.
-    let count = batch_size.iter().try_fold(1i64, |count, size| count.checked_mul(*size));
-    let count =
-        count.ok_or_else(|| Error::shape(format!("a batch of {batch_size:?} has more places than can be counted")))?;
-    let places = Tensor::f_arange(count, (Kind::Int64, Device::Cpu))?.f_view(batch_size)?;
-    let places = apply(&places, items)?;
-    let shape = places.size();
-    let mut rest = Vec::<i64>::try_from(places.f_reshape([-1])?)?;
-    let mut lists = Vec::with_capacity(batch_size.len());
-    for size in batch_size.iter().rev() {
-        let rows: Vec<i64> = rest.iter().map(|place| place % size.max(&1)).collect();
-        rest.iter_mut().for_each(|place| *place /= size.max(&1));
-        lists.push(Some(Tensor::f_from_slice(&rows)?.f_view(shape.as_slice())?.f_to_device(tensor.device())?));
-    }
-    lists.reverse();
-    let _ = tensor.shallow_clone().f_index_put_(&lists, &value, false)?;
-    Ok(())
-}
-
-/// An entry of zeros (or nulls) for the whole batch, of which `value` is a part without `dims` leading dims.
-fn zeros(value: &Entry, dims: usize, batch_size: &[i64]) -> Result<Entry> {
-    match value {
-        Entry::Tensor(tensor) => {
-            let sizes = [batch_size, &tensor.size()[dims..]].concat();
-            Ok(Entry::Tensor(Tensor::f_zeros(sizes, (tensor.f_kind()?, tensor.device()))?))
-        }
-        Entry::NonTensor(values) => values.nulls(batch_size).map(Entry::NonTensor),
-        Entry::Dict(dict) => {
-            let sizes = [batch_size, &dict.batch_size()[dims..]].concat();
-            let mut made = TensorDict::new(sizes.clone());
-            for (name, value) in dict.items()? {
-                made.set(name.as_str(), zeros(&value, dict.batch_dims(), &sizes)?)?;
-            }
-            Ok(Entry::Dict(made))
-        }
-        Entry::Jagged(_) => Err(Error::shape("a jagged entry can't be made of a part of its rows")),
-    }
-}
-
-/// The same entries in memory of their own, so that writing can't change what is still to be read.
-fn copied(source: &TensorDict) -> Result<TensorDict> {
-    match &source.body {
-        Body::Lazy(stack) => stack.try_map(copied).map(TensorDict::lazy),
-        Body::Dense(dense) => dense
-            .try_map(|_, entry| {
-                Ok(Some(match entry {
-                    Entry::Tensor(tensor) => {
-                        let mut copy = tensor.f_detach()?.f_empty_like()?;
-                        copy.f_copy_(tensor)?;
-                        Entry::Tensor(copy)
-                    }
-                    Entry::Dict(dict) => Entry::Dict(copied(dict)?),
-                    other => other.shallow_clone(),
-                }))
-            })
-            .map(TensorDict::dense),
-    }
-}
-
-impl TensorDict {
-    /// The rows of a batch dim that a tensor `int64[k]` names, in its order.
-    ///
-    /// # Errors
-    ///
-    /// What [`Index::from_tensor`] and [`index`](Self::index) say; an [index](Error::is_index) error for a dim out
-    /// of range or a tensor of other than one dim.
-    pub fn index_select(&self, dim: i64, rows: &Tensor) -> Result<TensorDict> {
-        let at = self.batch_dim(dim)?;
-        let index = Index::from_tensor(rows)?;
-        if !matches!(index, Index::Rows(_)) {
-            return Err(Error::index(format!("rows to select are integers of one dim, not {:?}", rows.size())));
-        }
-        let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
-        items.push(index);
-        self.index(items)
-    }
-
-    /// The places of the batch where a boolean mask is true, as one dim in front; the mask covers the leading dims.
-    ///
-    /// # Errors
-    ///
-    /// What [`Index::from_tensor`] and [`index`](Self::index) say; an [index](Error::is_index) error for a tensor
-    /// that is no mask.
-    pub fn masked_select(&self, mask: &Tensor) -> Result<TensorDict> {
-        match Index::from_tensor(mask)? {
-            index @ (Index::Mask(_) | Index::GridMask { .. }) => self.index(index),
-            _ => Err(Error::index("a mask is a bool tensor")),
-        }
-    }
-
-    /// Along a batch dim, for each place of `index` the row that it names there, as `torch.gather`: the batch size
-    /// of the result is the index's shape. An index of fewer dims than the batch leaves the last ones whole.
-    ///
-    /// # Errors
-    ///
-    /// An [index](Error::is_index) error for a dim or row out of range or an index that isn't `int64` of at least
-    /// one dim; a [shape](Error::is_shape) error for an index larger than the batch, for members that differ in
-    /// shape, and jagged entries unless the index has one dim.
-    pub fn gather(&self, dim: i64, index: &Tensor) -> Result<TensorDict> {
-        if !index.defined() || index.f_kind()? != Kind::Int64 || index.dim() == 0 || index.dim() > self.batch_dims() {
-            return Err(Error::index(format!(
-                "an index to gather by is int64 of 1 to {} dims, as the batch has",
-                self.batch_dims()
-            )));
-        }
-        let at = self.batch_dim(dim)?;
-        if at >= index.dim() {
-            return Err(Error::index(format!("the index has no dim {at}: its shape is {:?}", index.size())));
-        }
-        if let Body::Lazy(stack) = &self.body {
-            if index.dim() == 1 && stack.stack_dim == 0 {
-                return self.index_select(0, index);
-            }
-            return self.contiguous()?.gather(dim, index);
-        }
-        let Body::Dense(dense) = &self.body else {
-            return Err(Error::index("no batch"));
-        };
-        let mut gathered = dense.try_map(|_, entry| gather_entry(entry, at, index).map(Some))?;
-        gathered.batch_size.splice(..index.dim(), index.size());
-        Ok(TensorDict::dense(gathered))
-    }
-}
-
-fn gather_entry(entry: &Entry, dim: usize, index: &Tensor) -> Result<Entry> {
-    match entry {
-        Entry::Tensor(tensor) => gather_tensor(tensor, dim, index).map(Entry::Tensor),
-        Entry::NonTensor(values) => values.rearrange(|places| gather_tensor(places, dim, index)).map(Entry::NonTensor),
-        Entry::Dict(dict) => dict.gather(dim as i64, index).map(Entry::Dict),
-        Entry::Jagged(_) if index.dim() == 1 => {
-            let item = Index::from_tensor(index)?;
-            let rows = entry.shape()[0];
-            grid(&item, rows)?;
-            entry.select(&item.resolve(rows)?)
-        }
-        Entry::Jagged(_) => Err(Error::shape("jagged rows have one dim, they can't be gathered in several")),
-    }
-}
-
-fn gather_tensor(tensor: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
-    let dims = index.dim();
-    let mut sizes = index.size();
-    sizes.extend_from_slice(&tensor.size()[dims..]);
-    let mut spread = index.f_to_device(tensor.device())?;
-    for _ in dims..tensor.dim() {
-        spread = spread.f_unsqueeze(-1)?;
-    }
-    let spread = spread.f_expand(&sizes, false)?;
-    tensor.f_gather(dim as i64, &spread, false).map_err(|error| {
-        let theirs = Error::from(error);
-        match tensor.size().get(dim) {
-            Some(_) => Error::index(format!(
-                "an index of shape {:?} can't gather from {:?}: {theirs}",
-                index.size(),
-                tensor.size()
-            )),
-            None => theirs,
-        }
-    })
 }

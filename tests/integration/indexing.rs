@@ -225,11 +225,12 @@ fn item(size: i64) -> impl Strategy<Value = Index> {
         2 => (-size..size).prop_map(Index::Row),
         2 => rows.prop_map(Index::Rows),
         1 => proptest::collection::vec(-size..size, 4).prop_map(|rows| Index::Grid { rows, shape: vec![2, 2] }),
+        1 => proptest::collection::vec(any::<bool>(), size as usize).prop_map(Index::Mask),
     ]
 }
 
 /// The same index with torch alone.
-fn reference(tensor: &Tensor, items: &[Index]) -> Tensor {
+fn reference(tensor: &Tensor, items: &[Index]) -> Option<Tensor> {
     let mut result = tensor.shallow_clone();
     let mut lists: Vec<Option<Tensor>> = Vec::new();
     let mut dim = 0;
@@ -256,6 +257,11 @@ fn reference(tensor: &Tensor, items: &[Index]) -> Tensor {
             }
             Index::Rows(rows) => lists.push(Some(list(rows, &[rows.len() as i64]))),
             Index::Grid { rows, shape } => lists.push(Some(list(rows, shape))),
+            Index::Mask(mask) => lists.push(Some(Tensor::from_slice(mask).nonzero().view([-1]))),
+            Index::GridMask { mask, .. } => {
+                result = result.unsqueeze(dim as i64);
+                lists.push(Some(Tensor::from_slice(mask).nonzero().view([-1])));
+            }
             other => panic!("{other:?}"),
         }
         if lists.len() == dim {
@@ -263,22 +269,23 @@ fn reference(tensor: &Tensor, items: &[Index]) -> Tensor {
         }
         dim += 1;
     }
-    if lists.iter().all(Option::is_none) { result } else { result.f_index(&lists).unwrap() }
+    if lists.iter().all(Option::is_none) { Some(result) } else { result.f_index(&lists).ok() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn lazy_stacks_index_as_dense_tensors_do(
-        (dim, items) in (0usize..3, item(2), item(3), item(4), 0usize..5).prop_map(|(dim, a, b, c, new)| {
-            let mut items = vec![a, b, c];
-            if new < 4 {
-                items.insert(new, Index::NewAxis);
-            }
-            (dim, items)
-        })
+        dim in 0usize..3, a in item(2), b in item(3), c in item(4), new in 0usize..6, flag in 0usize..16, keep in any::<bool>(),
     ) {
+        let mut items = vec![a, b, c];
+        if new < 4 {
+            items.insert(new, Index::NewAxis);
+        }
+        if flag < items.len() {
+            items.insert(flag, Index::from(keep));
+        }
         let dense = Tensor::arange(2 * 3 * 4 * 2, (Kind::Int64, Device::Cpu)).view([2, 3, 4, 2]);
         let expected = reference(&dense, &items);
         let whole = TensorDict::from_entries([("a", dense.shallow_clone())]).unwrap().with_batch_size(&[2, 3, 4]).unwrap();
@@ -289,13 +296,89 @@ proptest! {
         });
         let stack = TensorDict::lazy_stack(members, dim as i64).unwrap();
         for dict in [&whole, &stack] {
-            let part = dict.index(items.clone()).unwrap();
+            let part = dict.index(items.clone());
+            let Some(expected) = &expected else {
+                prop_assert!(part.unwrap_err().is_index());
+                continue;
+            };
+            let part = part.unwrap();
             let got = part.tensor("a").unwrap();
             prop_assert_eq!(got.size(), expected.size());
             prop_assert_eq!(&part.batch_size(), &expected.size()[..expected.dim() - 1].to_vec());
-            prop_assert!(got.equal(&expected));
+            prop_assert!(got.equal(expected));
         }
     }
+}
+
+#[test]
+fn masks_over_no_dims() {
+    let stack = stack(0);
+    let all = [0, 1, 2, 100, 101, 102, 200, 201, 202, 300, 301, 302];
+    gives(&stack, true, true, &[1, 4, 3], &all);
+    gives(&stack, (true, 1), false, &[1, 3], &[100, 101, 102]);
+    gives(&stack, (true, [2, 0]), true, &[2, 3], &[200, 201, 202, 0, 1, 2]);
+    assert_eq!(stack.index(false).unwrap().batch_size(), [0, 4, 3]);
+    gives(&stack, (false, [2]), false, &[0, 3], &[]);
+    gives(&stack.members()[0], (.., true), false, &[3, 1], &[0, 1, 2]);
+    gives(&TensorDict::from_entries([("a", longs(&[7]).get(0))]).unwrap(), true, false, &[1], &[7]);
+    refused(stack.index((false, [2, 0])), &["pairs"]);
+    refused(stack.members()[0].index((true, [0, 1], Index::Ellipsis, 0)), &["too many indices"]);
+}
+
+#[test]
+fn stacks_without_members() {
+    let builder = || LazyStackBuilder::new([]).batch_size([3, -1]).stack_dim(1).stack_dim_name("s");
+    let empty = builder().build().unwrap();
+    for (index, batch_size, stack_dim) in [
+        (Indices::from(()), vec![3, 0, -1], 1),
+        (0.into(), vec![0, -1], 0),
+        (Index::NewAxis.into(), vec![1, 3, 0, -1], 2),
+        ((.., 1..).into(), vec![3, 0, -1], 1),
+        ((.., Vec::<i64>::new(), 5).into(), vec![3, 0], 1),
+        (([0, 1], .., 0).into(), vec![2, 0], 1),
+        ((.., .., ..2).into(), vec![3, 0, -1], 1),
+    ] {
+        let part = empty.index(index).unwrap();
+        assert_eq!((part.batch_size(), part.stack_dim()), (batch_size, Some(stack_dim)));
+        assert_eq!(part.names()[stack_dim].as_deref(), Some("s"));
+    }
+    refused(empty.index(3), &["row 3 is out of bounds for a batch of 3"]);
+    refused(empty.index((.., 0)), &["row 0 is out of bounds for a batch of 0"]);
+    assert!(!empty.index((.., Index::Grid { rows: vec![], shape: vec![0, 2] }, 0)).unwrap().is_lazy());
+}
+
+#[test]
+fn nothing_has_the_shapes_of_the_first_member() {
+    let jagged = JaggedTensor::try_new(Tensor::from_slice(&[1.0f32, 2.0, 3.0]), longs(&[0, 2, 3])).unwrap();
+    let mut first = TensorDict::new([2]);
+    first.set("j", jagged).unwrap();
+    first.set("s", NonTensorStack::new(Arc::new(Int64Array::from(vec![0, 10])))).unwrap();
+    first.set(["n", "x"], Tensor::zeros([2, 7], (Kind::Int, Device::Cpu))).unwrap();
+    let mut second = first.shallow_clone();
+    first.set("own", longs(&[1, 2])).unwrap();
+    second.set(["n", "x"], Tensor::zeros([2, 5], (Kind::Int, Device::Cpu))).unwrap();
+    let stack = TensorDict::lazy_stack([first, second], 1).unwrap();
+    for (index, shapes) in [
+        (Indices::from((.., 0..0)), vec!["float32[2, 0, 0]()", "nts()", "{x: int32[2, 0, 7]()}"]),
+        ((0, [false, false]).into(), vec!["float32[0, 0]()", "nts()", "{x: int32[0, 7]()}"]),
+    ] {
+        let part = stack.index(index).unwrap();
+        assert_eq!(show(&part), format!("{{j: {}, s: {}, n: {}}}", shapes[0], shapes[1], shapes[2]));
+        assert!(!part.is_lazy());
+        assert_eq!(part.non_tensor("s").unwrap().batch_size(), part.batch_size());
+    }
+}
+
+#[test]
+fn sizes_that_are_none() {
+    refused(TensorDict::new([-1]).index(0..1), &["-1"]);
+    refused(TensorDict::new([3]).index(Index::GridMask { mask: vec![true], shape: vec![3] }), &["1 values", "[3]"]);
+    refused(TensorDict::new([3]).index(([0, 1], true, [1])), &["too many indices"]);
+    refused(TensorDict::new([3, 3]).index(([0, 1], [0, 1, 2])), &["pairs"]);
+    let huge = TensorDict::new([i64::MAX, i64::MAX]);
+    assert_eq!(huge.index((0, 1..)).unwrap().batch_size(), [i64::MAX - 1]);
+    let grid = Index::Grid { rows: vec![], shape: vec![i64::MAX, i64::MAX, 0] };
+    assert_eq!(TensorDict::new([3]).index(grid).unwrap().batch_size(), [i64::MAX, i64::MAX, 0]);
 }
 
 #[test]
@@ -308,7 +391,8 @@ fn tensors_as_indices() {
     let part = stack.index(tensor(&mask)).unwrap();
     assert_eq!(a(&part), show_tensor(&dense.index(&[Some(mask)])));
     assert_eq!(a(&part), show_tensor(&dense.i((.., 1))));
-    for wrong in [Tensor::from_slice(&[0.0f32]), Tensor::from_slice(&[0u8]), Tensor::from(true), Tensor::new()] {
+    assert_eq!(tensor(&Tensor::from(true)), Index::from(true));
+    for wrong in [Tensor::from_slice(&[0.0f32]), Tensor::from_slice(&[0u8]), Tensor::from(1u8), Tensor::new()] {
         assert!(Index::from_tensor(&wrong).unwrap_err().is_index());
     }
 }
