@@ -228,8 +228,8 @@ impl TensorDict {
     /// [`get`](Self::get) says.
     pub fn tensor(&self, key: impl Into<NestedKey>) -> Result<Tensor> {
         self.typed(key.into(), "tensor", |entry| match entry {
-            Entry::Tensor(tensor) => Ok(tensor),
-            other => Err(other),
+            Entry::Tensor(tensor) => Some(tensor),
+            _ => None,
         })
     }
 
@@ -240,8 +240,8 @@ impl TensorDict {
     /// As [`tensor`](Self::tensor).
     pub fn jagged(&self, key: impl Into<NestedKey>) -> Result<JaggedTensor> {
         self.typed(key.into(), "jagged", |entry| match entry {
-            Entry::Jagged(jagged) => Ok(jagged),
-            other => Err(other),
+            Entry::Jagged(jagged) => Some(jagged),
+            _ => None,
         })
     }
 
@@ -252,8 +252,8 @@ impl TensorDict {
     /// As [`tensor`](Self::tensor).
     pub fn non_tensor(&self, key: impl Into<NestedKey>) -> Result<NonTensorStack> {
         self.typed(key.into(), "non_tensor", |entry| match entry {
-            Entry::NonTensor(values) => Ok(values),
-            other => Err(other),
+            Entry::NonTensor(values) => Some(values),
+            _ => None,
         })
     }
 
@@ -264,14 +264,15 @@ impl TensorDict {
     /// As [`tensor`](Self::tensor).
     pub fn dict(&self, key: impl Into<NestedKey>) -> Result<TensorDict> {
         self.typed(key.into(), "dict", |entry| match entry {
-            Entry::Dict(dict) => Ok(dict),
-            other => Err(other),
+            Entry::Dict(dict) => Some(dict),
+            _ => None,
         })
     }
 
-    fn typed<T>(&self, key: NestedKey, kind: &str, pick: impl Fn(Entry) -> Result<T, Entry>) -> Result<T> {
+    fn typed<T>(&self, key: NestedKey, kind: &str, pick: impl Fn(Entry) -> Option<T>) -> Result<T> {
         let entry = self.entry(&key)?;
-        pick(entry).map_err(|entry| Error::key(format!("the entry is of kind {}, not {kind}", entry.kind())).at(key))
+        let found = entry.kind();
+        pick(entry).ok_or_else(|| Error::key(format!("the entry is of kind {found}, not {kind}")).at(key))
     }
 
     /// Puts an entry at `key`, making the dicts above it where they are missing. An entry that is there
