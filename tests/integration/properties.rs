@@ -262,7 +262,9 @@ fn shows_null(shown: &Cell) -> bool {
 
 /// Row validity of the entries at and below a column, of those that have a mask.
 fn validities(array: &dyn Array, above: &[bool], key: NestedKey, masks: &mut Vec<(NestedKey, Vec<bool>)>) {
-    let valid: Vec<bool> = (0..array.len()).map(|row| above[row] && array.is_valid(row)).collect();
+    let nulls = array.logical_nulls();
+    let own_valid = |row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let valid: Vec<bool> = (0..array.len()).map(|row| above[row] && own_valid(row)).collect();
     match array.data_type() {
         DataType::Struct(fields) if !fields.is_empty() => {
             for (field, column) in fields.iter().zip(array.as_struct().columns()) {

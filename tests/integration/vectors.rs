@@ -30,7 +30,7 @@ pub(crate) fn raises(batch: RecordBatch, key: impl Into<NestedKey>, count: usize
     assert_eq!((error.nested_key(), error.row()), (Some(&key), Some(row)), "{error}");
     let nulls = if count == 1 { "null" } else { "nulls" };
     let text = format!(
-        "{key}: {count} {nulls} in a column whose nulls are refused (nulls=raise) (row {row}); \
+        "{key}: {count} {nulls} in one record batch of a column whose nulls are refused (nulls=raise) (row {row}); \
          nulls=fill replaces nulls, nulls=mask replaces them and says where they were"
     );
     assert_eq!(error.to_string(), text);
