@@ -177,9 +177,7 @@ async fn required_fields_of_nullable_structs_are_nullable_once_unnested() {
     let unnested = "SELECT a, i FROM (SELECT unnest(s) FROM t) AS u(a, i)";
     let relation = format!("SELECT * FROM tensordict(({unnested}), nulls => 'mask')");
     let masks = |dict: &TensorDict| {
-        let mask = |dict: &TensorDict, key: &[&str]| {
-            Vec::<bool>::try_from(dict.tensor(key).unwrap()).unwrap()
-        };
+        let mask = |dict: &TensorDict, key: &[&str]| Vec::<bool>::try_from(dict.tensor(key).unwrap()).unwrap();
         [mask(dict, &["_mask", "a"]), mask(dict, &["_mask", "i", "v"])]
     };
     let expected = [vec![true, false, true], vec![true, false, true]];
