@@ -32,6 +32,7 @@ mod shape;
 mod split;
 mod stack;
 mod tensordict;
+mod typed;
 mod update;
 mod write_at;
 mod write_leaf;
