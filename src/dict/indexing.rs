@@ -266,10 +266,38 @@ impl LazyStack {
         }
     }
 
+    /// Of a stack without members: another, unless a grid takes the place of its dim.
+    fn index_empty(&self, items: &[Index]) -> Result<TensorDict> {
+        let whole = TensorDict::lazy(self.shallow_clone());
+        if items.iter().all(|item| *item == Index::from(..)) {
+            return Ok(whole);
+        }
+        let mut dense = Dense { batch_size: whole.batch_size(), device: whole.device(), ..Dense::default() };
+        if dense.batch_size.contains(&-1) {
+            return Err(Error::shape("what has no members has no rows along a ragged dim"));
+        }
+        if whole.names().iter().any(Option::is_some) {
+            dense.names = whole.names();
+        }
+        let indexed = TensorDict::dense(dense.index_by(items)?);
+        let mut dims = 0;
+        let at = items.iter().position(|item| {
+            dims += dims_of(item);
+            dims == self.stack_dim + 1
+        });
+        match at.map(|at| (&items[at], Layout::of(items).places[at])) {
+            Some((Index::Slice { .. }, Some(place))) => indexed.to_lazy_stack(place as i64),
+            Some((Index::Rows(_) | Index::Mask(_), Some(place))) if Layout::of(items).block == 1 => {
+                indexed.to_lazy_stack(place as i64)
+            }
+            _ => Ok(indexed),
+        }
+    }
+
     /// The entries that all members have, dense, of no rows: in the shapes of the first member.
     fn index_nothing(&self, items: &[Index]) -> Result<TensorDict> {
         let Some(first) = self.members.first() else {
-            return Ok(TensorDict::lazy(self.shallow_clone()));
+            return self.index_empty(items);
         };
         let keys: Vec<_> = first.leaf_keys().into_iter().filter(|key| self.has(key.names())).collect();
         let one = TensorDict::lazy(self.with_members(vec![first.select(keys)?])).contiguous()?;

@@ -142,6 +142,10 @@ fn lazy_stacks_one_after_the_other() {
         assert_eq!(show(ours), show(theirs));
         assert_eq!(ours.tensor("a").unwrap().data_ptr(), theirs.tensor("a").unwrap().data_ptr());
     }
+    // Stacks without members add nothing, whatever they are stacks of; parts of no rows neither.
+    let none = LazyStackBuilder::new([]).build().unwrap();
+    let joined = TensorDict::cat([none, stack.shallow_clone(), stack.index(0..0).unwrap()], 0).unwrap();
+    assert_eq!((joined.batch_size(), joined.members().len()), (vec![3, -1], 3));
     // Dense items are taken apart; other dims are each member's.
     let dense = TensorDict::stack([batch(&[1, 2]), batch(&[3, 4])], 0).unwrap();
     let both = TensorDict::cat([lazy([batch(&[5, 6])]), dense.shallow_clone()], 0).unwrap();
