@@ -80,6 +80,8 @@ fn stack_dense(items: Vec<TensorDict>, dim: usize) -> Result<TensorDict> {
         let members = pairs.into_iter().map(|pair| stack_dense(pair, within)).collect::<Result<Vec<_>>>()?;
         return Ok(TensorDict::lazy(LazyStack::from_trusted(members, outer, shared_name(&items))));
     }
+    // What only some members have would be lost.
+    items.iter().try_for_each(|item| same_keys(item.members(), "stack"))?;
     let items = items.into_iter().map(|item| if item.is_lazy() { item.contiguous() } else { Ok(item) });
     let items = items.collect::<Result<Vec<_>>>()?;
     LazyStack::check(&items, false)?;
