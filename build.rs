@@ -11,14 +11,19 @@ fn main() {
         return;
     };
     // Our own binaries, tests, examples and benches carry the path.
-    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", libraries.display());
+    let mut arguments = vec![format!("-Wl,-rpath,{}", libraries.display())];
     // Nothing refers to the CUDA library by name, so the linker would leave it out, and libtorch would find
     // no device: it comes in by being loaded.
     if libraries.join("libtorch_cuda.so").exists() {
-        println!("cargo::rustc-link-arg=-Wl,--push-state,--no-as-needed,-ltorch_cuda,--pop-state");
+        arguments.push("-Wl,--push-state,--no-as-needed,-ltorch_cuda,--pop-state".to_owned());
     }
-    // Doctests and crates on top of ours can't be given link arguments from here. But cargo puts a
-    // library folder on the dynamic loader's path for what it runs, if it lies in its own target folder.
+    for argument in &arguments {
+        println!("cargo::rustc-link-arg={argument}");
+    }
+    // Crates on top of ours get them to hand on from a build script of their own, which sees this as
+    // DEP_TENSORQUERY_LINK_ARGS; the README says how.
+    println!("cargo::metadata=LINK_ARGS={}", arguments.join(";"));
+    // Neither they nor doctests can be given link arguments from here. But cargo puts a library folder on the dynamic loader's path for what it runs, if it lies in its own target folder.
     if let Some(out) = env::var_os("OUT_DIR") {
         let link = Path::new(&out).join("libtorch");
         if let Err(error) = symlink(&libraries, &link) {

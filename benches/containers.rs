@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tch::{Device, Kind, Tensor};
-use tensorquery::{JaggedTensor, MultiNestedTensor, PaddingSide};
+use tensorquery::{JaggedTensor, MultiNestedTensor, PaddingSide, TensorDict};
 
 const ROUNDS: usize = 25;
 /// Rows read in a round.
@@ -50,6 +50,32 @@ fn main() {
     for kind in [Kind::Uint8, Kind::Float, Kind::Int64] {
         copies(rounds, rows, kind);
     }
+    println!("\nTime to read a key of a lazy stack ÷ time of torch.stack for the same tensors\n");
+    println!("| members | of so many values | stacked | padded | jagged |");
+    println!("|---|---|---|---|---|");
+    let members = if measured { 10_000 } else { 10 };
+    for values in [1, 64, 4096] {
+        stacked(rounds, members, values);
+    }
+}
+
+/// Reading a key against stacking tensors that are in a list already.
+fn stacked(rounds: usize, members: i64, values: i64) {
+    let tensors: Vec<Tensor> = (0..members).map(|_| Tensor::ones([values], (Kind::Float, Device::Cpu))).collect();
+    let dicts = tensors.iter().map(|tensor| TensorDict::from_entries([("a", tensor.shallow_clone())]));
+    let dicts = dicts.collect::<Result<Vec<_>, _>>().expect("members");
+    let stack = TensorDict::lazy_stack(dicts, 0).expect("a stack");
+    let by_torch = || Tensor::stack(&tensors, 0);
+    let ways: [&dyn Fn() -> Tensor; 3] = [
+        &|| stack.tensor("a").expect("stacked"),
+        &|| stack.get_padded("a", PaddingSide::Right, 0).expect("padded").expect("all have it"),
+        &|| stack.get_jagged("a").expect("jagged").expect("all have it").values().shallow_clone(),
+    ];
+    let cells = ways.map(|way| {
+        let ratios = (0..rounds).map(|_| timed(way) / timed(&by_torch)).collect();
+        format!("{:.2}", median(ratios))
+    });
+    println!("| {members} | {values} | {} |", cells.join(" | "));
 }
 
 struct Ragged {

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bash scripts/setup.sh
 say() { printf '[test] %s\n' "$*" >&2; }
-say "building; the first time compiles some 400 crates, which takes minutes on two cores ..."
+say "building; the first time compiles some 300 crates, which takes minutes on two cores ..."
 cargo test --no-run
 say "unit and integration tests, then the examples of the documentation ..."
 cargo test "$@"

@@ -10,6 +10,10 @@
 //! [`Options`] says what happens to nulls, which masks exist, what may share memory and where the result goes.
 //! [`TensorDictSchema`] tells what will come before anything runs. [`to_arrow`] is the way back.
 //!
+//! A [`TensorDict`] holds [entries](Entry) of four kinds: tensors, [jagged tensors](JaggedTensor),
+//! [non-tensor values](NonTensorStack) and nested tensordicts. It is dense or a [lazy stack](TensorDict::lazy_stack)
+//! of others that needn't agree. [`MultiNestedTensor`] holds rows and columns of lists.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use arrow::array::{Array, ListArray, RecordBatch, StringArray};

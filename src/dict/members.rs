@@ -26,15 +26,15 @@ impl TensorDict {
         self.as_stack().map_or(&[], |stack| &stack.members)
     }
 
-    /// The members of a lazy stack, in order; a dense tensordict comes back as the error.
+    /// The members of a lazy stack, in order.
     ///
     /// # Errors
     ///
-    /// The tensordict itself, if it is dense.
-    pub fn into_members(self) -> Result<Vec<TensorDict>, TensorDict> {
+    /// A [key](Error::is_key) error for a dense tensordict.
+    pub fn into_members(self) -> Result<Vec<TensorDict>> {
         match self.body {
             Body::Lazy(stack) => Ok(stack.members),
-            Body::Dense(_) => Err(self),
+            Body::Dense(_) => Err(dense()),
         }
     }
 
@@ -168,7 +168,7 @@ impl LazyStack {
 
     fn adopt(&mut self, at: usize, members: Vec<TensorDict>) {
         if let (true, Some(first)) = (self.members.is_empty(), members.first()) {
-            self.blank = Box::new(first.blank());
+            *self.blank = first.blank();
         }
         self.members.splice(at..at, members);
     }

@@ -31,6 +31,7 @@ mod shape;
 mod split;
 mod stack;
 mod tensordict;
+mod typed;
 mod update;
 mod write_at;
 

@@ -1,7 +1,7 @@
 //! A dictionary of entries that share a batch size, held itself or stacked from members.
 
 use indexmap::IndexMap;
-use tch::{Device, Tensor};
+use tch::Device;
 
 use super::Entry;
 use super::dense::Dense;
@@ -9,7 +9,6 @@ use super::lazy::LazyStack;
 use super::lock::Lock;
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::{JaggedTensor, NonTensorStack};
 
 /// Entries under names, in insertion order, whose leading dims are all the batch size.
 ///
@@ -218,60 +217,6 @@ impl TensorDict {
     pub(super) fn missing(&self, key: &NestedKey) -> Error {
         let keys: Vec<_> = self.keys().map(|name| format!("'{name}'")).collect();
         Error::key("there is no such entry").at(key).remedy(format!("the keys are {}", keys.join(", ")))
-    }
-
-    /// The dense tensor at `key`.
-    ///
-    /// # Errors
-    ///
-    /// A [key](Error::is_key) error if there is no entry or it is of another kind; what
-    /// [`get`](Self::get) says.
-    pub fn tensor(&self, key: impl Into<NestedKey>) -> Result<Tensor> {
-        self.typed(key.into(), "tensor", |entry| match entry {
-            Entry::Tensor(tensor) => Ok(tensor),
-            other => Err(other),
-        })
-    }
-
-    /// The jagged tensor at `key`.
-    ///
-    /// # Errors
-    ///
-    /// As [`tensor`](Self::tensor).
-    pub fn jagged(&self, key: impl Into<NestedKey>) -> Result<JaggedTensor> {
-        self.typed(key.into(), "jagged", |entry| match entry {
-            Entry::Jagged(jagged) => Ok(jagged),
-            other => Err(other),
-        })
-    }
-
-    /// The non-tensor values at `key`.
-    ///
-    /// # Errors
-    ///
-    /// As [`tensor`](Self::tensor).
-    pub fn non_tensor(&self, key: impl Into<NestedKey>) -> Result<NonTensorStack> {
-        self.typed(key.into(), "non_tensor", |entry| match entry {
-            Entry::NonTensor(values) => Ok(values),
-            other => Err(other),
-        })
-    }
-
-    /// The nested tensordict at `key`: another handle on its tensors. What is set in it is not set here.
-    ///
-    /// # Errors
-    ///
-    /// As [`tensor`](Self::tensor).
-    pub fn dict(&self, key: impl Into<NestedKey>) -> Result<TensorDict> {
-        self.typed(key.into(), "dict", |entry| match entry {
-            Entry::Dict(dict) => Ok(dict),
-            other => Err(other),
-        })
-    }
-
-    fn typed<T>(&self, key: NestedKey, kind: &str, pick: impl Fn(Entry) -> Result<T, Entry>) -> Result<T> {
-        let entry = self.entry(&key)?;
-        pick(entry).map_err(|entry| Error::key(format!("the entry is of kind {}, not {kind}", entry.kind())).at(key))
     }
 
     /// Puts an entry at `key`, making the dicts above it where they are missing. An entry that is there

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arrow::buffer::MutableBuffer;
 use tch::Tensor;
@@ -49,16 +50,42 @@ impl Blob {
 
     /// The blob whose memory begins at `address`, if a storage uses one.
     pub(super) fn at(address: usize) -> Option<Arc<Blob>> {
-        blobs().get(&address)?.upgrade()
+        blobs(address).get(&address)?.upgrade()
     }
 }
 
-/// The blobs that storages use, by their address.
-fn blobs() -> MutexGuard<'static, HashMap<usize, Weak<Blob>>> {
-    static BLOBS: LazyLock<Mutex<HashMap<usize, Weak<Blob>>>> =
-        LazyLock::new(|| Mutex::new(HashMap::with_capacity(1024)));
+type Blobs = HashMap<usize, Weak<Blob>, BuildHasherDefault<AddressHasher>>;
+
+/// Each column of each batch is put in and taken out, on the threads of all partitions.
+const SHARDS: usize = 16;
+
+/// The blobs that storages use, by their address; of those, the ones that may begin at this one.
+fn blobs(address: usize) -> MutexGuard<'static, Blobs> {
+    static BLOBS: [Mutex<Blobs>; SHARDS] =
+        [const { Mutex::new(HashMap::with_hasher(BuildHasherDefault::new())) }; SHARDS];
+    // Large allocations begin at pages, small ones anywhere.
+    let shard = ((address >> 12) ^ (address >> 6)) % SHARDS;
     // A map whose lock's holder panicked is whole: inserting and removing don't panic halfway.
-    BLOBS.lock().unwrap_or_else(PoisonError::into_inner)
+    BLOBS[shard].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Addresses differ in their middle bits; one multiplication spreads them.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        let spread = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A contiguous CPU tensor over `buffer`, which it owns from here on.
@@ -90,7 +117,7 @@ pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) ->
     let data = buffer.as_mut_ptr().cast::<c_void>();
     let blob = Arc::new(Blob(buffer));
     // Before there is a tensor that could be dropped, so that every entry is removed.
-    blobs().insert(blob.address(), Arc::downgrade(&blob));
+    blobs(blob.address()).insert(blob.address(), Arc::downgrade(&blob));
     let context = Arc::into_raw(blob).cast::<c_void>().cast_mut();
     let mut tensor: *mut C_tensor = ptr::null_mut();
     // SAFETY: `data` points to at least as many initialised bytes as shape and dtype need (checked
@@ -133,7 +160,7 @@ extern "C" fn release(_data: *mut c_void, context: *mut c_void) {
     // deleter once.
     let blob = unsafe { Arc::from_raw(context.cast::<Blob>().cast_const()) };
     // While the blob lives nothing else has its address.
-    blobs().remove(&blob.address());
+    blobs(blob.address()).remove(&blob.address());
     drop(blob);
 }
 

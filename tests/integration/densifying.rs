@@ -4,39 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::StringArray;
 use tch::{Device, Kind, Tensor};
-use tensorquery::{
-    Entry, Error, LazyStackBuilder, NestedKey, NonTensorStack, PadSequence, PaddingSide, Ragged, TensorDict,
-};
+use tensorquery::{Entry, LazyStackBuilder, NestedKey, NonTensorStack, PadSequence, PaddingSide, Ragged, TensorDict};
 
+use crate::lazy_stacks::{batch, filled, lazy, longs, says};
 use crate::show::{show, show_tensor};
-
-fn longs(values: &[i64]) -> Tensor {
-    Tensor::from_slice(values)
-}
-
-/// Without batch dims, one entry `a`.
-fn scalar_batch(values: &[i64]) -> TensorDict {
-    TensorDict::from_entries([("a", longs(values))]).unwrap()
-}
-
-/// Batch size `[values]`, one entry `a`.
-fn batch(values: &[i64]) -> TensorDict {
-    scalar_batch(values).with_batch_size(&[values.len() as i64]).unwrap()
-}
-
-fn filled(shape: &[i64], value: i64, batch_size: &[i64]) -> TensorDict {
-    let tensor = Tensor::full(shape, value, (Kind::Int64, Device::Cpu));
-    TensorDict::from_entries([("a", tensor)]).unwrap().with_batch_size(batch_size).unwrap()
-}
-
-fn lazy(members: impl IntoIterator<Item = TensorDict>) -> TensorDict {
-    TensorDict::lazy_stack(members, 0).unwrap()
-}
-
-fn says(error: &Error, words: &[&str]) {
-    let text = error.to_string();
-    assert!(words.iter().all(|word| text.contains(word)), "{text} lacks one of {words:?}");
-}
 
 #[test]
 fn dense_forms_have_the_keys_of_any_member() {

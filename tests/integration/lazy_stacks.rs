@@ -8,7 +8,7 @@ use tensorquery::{Entry, Error, LazyStackBuilder, Nested, NestedKey, NonTensorSt
 
 use crate::show::{show, show_entry, show_jagged, show_tensor};
 
-fn longs(values: &[i64]) -> Tensor {
+pub(crate) fn longs(values: &[i64]) -> Tensor {
     Tensor::from_slice(values)
 }
 
@@ -17,21 +17,21 @@ fn floats(values: &[f32]) -> Tensor {
 }
 
 /// Without batch dims, one entry `a`.
-fn scalar_batch(values: &[i64]) -> TensorDict {
+pub(crate) fn scalar_batch(values: &[i64]) -> TensorDict {
     TensorDict::from_entries([("a", longs(values))]).unwrap()
 }
 
 /// Batch size `[values]`, one entry `a`.
-fn batch(values: &[i64]) -> TensorDict {
+pub(crate) fn batch(values: &[i64]) -> TensorDict {
     scalar_batch(values).with_batch_size(&[values.len() as i64]).unwrap()
 }
 
-fn filled(shape: &[i64], value: i64, batch_size: &[i64]) -> TensorDict {
+pub(crate) fn filled(shape: &[i64], value: i64, batch_size: &[i64]) -> TensorDict {
     let tensor = Tensor::full(shape, value, (Kind::Int64, Device::Cpu));
     TensorDict::from_entries([("a", tensor)]).unwrap().with_batch_size(batch_size).unwrap()
 }
 
-fn lazy(members: impl IntoIterator<Item = TensorDict>) -> TensorDict {
+pub(crate) fn lazy(members: impl IntoIterator<Item = TensorDict>) -> TensorDict {
     TensorDict::lazy_stack(members, 0).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn padded(stack: &TensorDict, side: PaddingSide, value: f64) -> String {
     show_tensor(&stack.get_padded("a", side, value).unwrap().unwrap())
 }
 
-fn says(error: &Error, words: &[&str]) {
+pub(crate) fn says(error: &Error, words: &[&str]) {
     let text = error.to_string();
     assert!(words.iter().all(|word| text.contains(word)), "{text} lacks one of {words:?}");
 }

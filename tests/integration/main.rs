@@ -47,5 +47,6 @@ mod stacking;
 mod tidy;
 mod to_arrow;
 mod to_arrow_memory;
+mod to_arrow_stacks;
 mod updating;
 mod vectors;

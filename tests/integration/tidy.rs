@@ -103,3 +103,11 @@ fn the_readme_mentions_every_example_and_sql_file() {
         }
     }
 }
+
+/// Crates on top of ours hand on what our build script tells them; the three places name it alike.
+#[test]
+fn crates_on_top_are_told_how_to_link() {
+    assert!(read("Cargo.toml").contains("links = \"tensorquery\""));
+    assert!(read("build.rs").contains("cargo::metadata=LINK_ARGS="));
+    assert!(read("README.md").contains("std::env::var(\"DEP_TENSORQUERY_LINK_ARGS\")"));
+}
