@@ -12,7 +12,8 @@ impl TensorDict {
     /// Tensordicts of the same keys one after the other along a batch dim that they have. dtypes are promoted.
     ///
     /// Of lazy stacks along their stack dim, the members come one after the other, whatever they hold; dense items
-    /// are taken apart for it. Along other dims it is done member by member.
+    /// are taken apart for it, and stacks without members add nothing, whatever their batch size. Along other dims it is
+    /// done member by member.
     ///
     /// ```
     /// use tch::Tensor;
@@ -32,12 +33,27 @@ impl TensorDict {
     /// shapes that differ in another dim, lazy stacks along different dims or of different numbers of members; an
     /// [index](Error::is_index) error for `dim`; a [device](Error::is_device) error.
     pub fn cat(items: impl IntoIterator<Item = TensorDict>, dim: i64) -> Result<TensorDict> {
-        let items: Vec<_> = items.into_iter().collect();
+        let mut items: Vec<_> = items.into_iter().collect();
+        skip_empty(&mut items, dim);
         let first =
             items.first().ok_or_else(|| Error::shape("items cannot be empty: there is nothing to put together"))?;
         let at = first.batch_dim(dim)?;
         LazyStack::check(&items, false)?;
         cat_all(items, at)
+    }
+}
+
+/// Whether it is a lazy stack without members.
+fn has_none(item: &TensorDict) -> bool {
+    item.is_lazy() && item.members().is_empty()
+}
+
+/// Leaves lazy stacks without members out if others are put together along their stack dim.
+fn skip_empty(items: &mut Vec<TensorDict>, dim: i64) {
+    let other = items.iter().find(|item| item.is_lazy() && !has_none(item));
+    let along = other.is_some_and(|other| other.batch_dim(dim).ok() == other.stack_dim());
+    if along {
+        items.retain(|item| !has_none(item));
     }
 }
 
@@ -66,7 +82,7 @@ fn cat_lazy(items: Vec<TensorDict>, dim: usize, stack_dim: usize) -> Result<Tens
     }
     let stacks = lists;
     let blank = stacks.first().map(|stack| stack.with_members(Vec::new()));
-    let blank = blank.ok_or_else(|| Error::shape("items cannot be empty"))?;
+    let mut blank = blank.ok_or_else(|| Error::shape("items cannot be empty"))?;
     let members = if dim == stack_dim {
         stacks.into_iter().flat_map(|stack| stack.members).collect()
     } else {
@@ -78,6 +94,9 @@ fn cat_lazy(items: Vec<TensorDict>, dim: usize, stack_dim: usize) -> Result<Tens
             )));
         }
         let within = if dim < stack_dim { dim } else { dim - 1 };
+        if count == 0 {
+            *blank.blank = cat_all(stacks.iter().map(|stack| stack.blank.shallow_clone()).collect(), within)?;
+        }
         let mut columns: Vec<Vec<TensorDict>> = (0..count).map(|_| Vec::new()).collect();
         for stack in stacks {
             columns.iter_mut().zip(stack.members).for_each(|(column, member)| column.push(member));

@@ -128,6 +128,10 @@ impl Entry {
                 Selection::Row(row) => jagged.row(*row).map(Entry::Tensor),
                 _ => jagged.index_with(selection).map(Entry::Jagged),
             },
+            // Values lie one after the other, which are rows only in a batch of one dim.
+            Entry::NonTensor(values) if values.batch_size().len() != 1 => {
+                values.rearrange(|places| select_tensor(places, selection)).map(Entry::NonTensor)
+            }
             Entry::NonTensor(values) => match selection {
                 Selection::Row(row) => Ok(values.row(position(*row)?).into()),
                 Selection::Slice { start, stop, step: 1 } => {

@@ -3,6 +3,8 @@
 use super::TensorDict;
 use super::dense::Dense;
 use super::lazy::LazyStack;
+use super::split::room;
+use super::stack::maybe_dense;
 use super::tensordict::Body;
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -11,8 +13,18 @@ impl TensorDict {
     /// The batch repeated along dims of size 1 and along new dims in front, without a copy: tensors share storage. -1
     /// keeps a size.
     ///
-    /// A lazy stack whose members have one shape becomes dense. Where they differ it stays lazy, and a stack of one
-    /// member repeats it.
+    /// A lazy stack becomes dense if its members have the same keys and shapes, or come to have them. Otherwise it
+    /// stays lazy and keeps every entry; a stack of one member repeats it.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let td = TensorDict::from_entries([("x", Tensor::from_slice(&[1i64, 2]))])?.with_batch_size(&[2])?;
+    /// let rows = td.expand(&[3, 2])?;
+    /// assert_eq!(Vec::<Vec<i64>>::try_from(rows.tensor("x")?)?, [[1, 2], [1, 2], [1, 2]]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -26,7 +38,8 @@ impl TensorDict {
             let theirs = at.checked_sub(added).map(|at| old[at]);
             match (theirs, *size) {
                 (Some(theirs), -1) => *size = theirs,
-                (Some(1) | None, 0..) => {}
+                // Where members differ, each of them decides.
+                (Some(1 | -1) | None, 0..) => {}
                 (Some(theirs), size) if theirs == size => {}
                 _ => return Err(misfit()),
             }
@@ -34,10 +47,14 @@ impl TensorDict {
         if new == old {
             return Ok(self.shallow_clone());
         }
-        if let Body::Lazy(stack) = &self.body
-            && old.contains(&-1)
-        {
-            return stack.expand(added, &new).ok_or_else(misfit)?;
+        // Ragged dims aside, the places can be counted.
+        let places = new.iter().filter(|size| **size >= 0).try_fold(1i64, |places, size| places.checked_mul(*size));
+        places.ok_or_else(|| Error::shape(format!("{batch_size:?} has more places than can be counted")))?;
+        if let Body::Lazy(stack) = &self.body {
+            let mut expanded = stack.expand(added, &new)?;
+            let names: Vec<_> = (0..added).map(|_| None).chain(self.names()).collect();
+            expanded.put_names(&names);
+            return Ok(expanded);
         }
         self.dense_op(
             |dense| {
@@ -65,8 +82,11 @@ impl TensorDict {
         if let Body::Lazy(stack) = &self.body {
             let mut within = repeats.to_vec();
             let times = within.remove(stack.stack_dim);
-            let repeated = stack.try_map(|member| member.repeat(&within))?;
-            let members = (0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)).collect();
+            let repeated = stack.remade(stack.stack_dim, |member| member.repeat(&within))?;
+            let mut members = room(times.saturating_mul(repeated.members.len() as i64))?;
+            if !repeated.members.is_empty() {
+                members.extend((0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)));
+            }
             return Ok(TensorDict::lazy(LazyStack { members, ..repeated }));
         }
         let grown = sizes.iter().zip(repeats).map(|(size, count)| size.checked_mul(*count)).collect::<Option<Vec<_>>>();
@@ -80,19 +100,31 @@ impl TensorDict {
         )
     }
 
-    /// Each row along a batch dim `count` times, copied; of a lazy stack along its stack dim, the same members.
+    /// Each row along a batch dim `count` times, copied; of a lazy stack along its stack dim, the same members. Along
+    /// other dims each member repeats its own rows.
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error for a negative count or a dim along which members differ; an
+    /// A [shape](Error::is_shape) error for a count that is negative or makes more rows than memory holds; an
     /// [index](Error::is_index) error for a dim out of range.
     pub fn repeat_interleave(&self, count: i64, dim: i64) -> Result<TensorDict> {
-        let (at, size) = self.even_dim(dim)?;
+        let at = self.batch_dim(dim)?;
         if count < 0 {
             return Err(Error::shape(format!("rows can't be repeated {count} times")));
         }
-        let rows = (0..size).flat_map(|row| (0..count).map(move |_| row));
-        self.index_rows(at, rows.collect())
+        match &self.body {
+            Body::Lazy(stack) if at != stack.stack_dim => {
+                let (within, _) = stack.around(at);
+                let repeat = |member: &TensorDict| member.repeat_interleave(count, within as i64);
+                stack.remade(stack.stack_dim, repeat).map(TensorDict::lazy)
+            }
+            _ => {
+                let size = self.batch_size()[at];
+                let mut rows = room(size.saturating_mul(count))?;
+                rows.extend((0..size).flat_map(|row| (0..count).map(move |_| row)));
+                self.index_rows(at, rows)
+            }
+        }
     }
 
     /// The rows along batch dims backwards.
@@ -112,12 +144,14 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error for a dim along which members differ; an [index](Error::is_index) error for a
-    /// dim out of range.
+    /// A [shape](Error::is_shape) error for a dim along which members differ, and for more rows than memory can list;
+    /// an [index](Error::is_index) error for a dim out of range.
     pub fn roll(&self, shift: i64, dim: i64) -> Result<TensorDict> {
         let (at, size) = self.even_dim(dim)?;
         let from = if size > 0 { shift.rem_euclid(size) } else { 0 };
-        self.index_rows(at, (size - from..size).chain(0..size - from).collect())
+        let mut rows = room(size)?;
+        rows.extend((size - from..size).chain(0..size - from));
+        self.index_rows(at, rows)
     }
 
     /// `length` rows along a batch dim from `start` on; a negative start counts from the end. Tensors share storage.
@@ -154,24 +188,34 @@ impl TensorDict {
 }
 
 impl LazyStack {
-    /// Of members that differ; `None` where a new dim would lie in front of the stack.
-    fn expand(&self, added: usize, new: &[i64]) -> Option<Result<TensorDict>> {
-        if added > 0 {
-            return None;
+    /// To sizes that fit, with `added` new dims in front.
+    fn expand(&self, added: usize, new: &[i64]) -> Result<TensorDict> {
+        let stack_dim = self.stack_dim + added;
+        let even = !self.member_batch_size().contains(&-1);
+        // Made dense first, so that each entry is copied once.
+        if even && let Some(dense) = self.dense()? {
+            return dense.expand(new);
         }
         let mut within = new.to_vec();
-        let count = within.remove(self.stack_dim);
-        let expanded = self.try_map(|member| {
-            let theirs = member.batch_size();
-            let sizes: Vec<i64> =
-                within.iter().zip(theirs).map(|(new, old)| if *new < 0 { old } else { *new }).collect();
-            member.expand(&sizes)
-        });
-        Some(expanded.map(|mut stack| {
-            if let [only] = stack.members.as_slice() {
-                stack.members = (0..count).map(|_| only.shallow_clone()).collect();
-            }
-            TensorDict::lazy(stack)
-        }))
+        let count = within.remove(stack_dim);
+        let mut stack = self.remade(stack_dim, |member| member.expand(&within))?;
+        if let [only] = stack.members.as_slice() {
+            let mut members = room(count)?;
+            members.extend((0..count).map(|_| only.shallow_clone()));
+            stack.members = members;
+        }
+        match stack.dense()? {
+            Some(dense) if !even => Ok(dense),
+            _ => Ok(TensorDict::lazy(stack)),
+        }
+    }
+
+    /// The members as a dense tensordict, if they have the same keys and shapes.
+    fn dense(&self) -> Result<Option<TensorDict>> {
+        if self.members.is_empty() {
+            return Ok(None);
+        }
+        let members = self.members.iter().map(TensorDict::shallow_clone).collect();
+        Ok(Some(maybe_dense(members, self.stack_dim)?).filter(|dict| !dict.is_lazy()))
     }
 }

@@ -4,6 +4,7 @@ use tch::Tensor;
 
 use super::dense::Dense;
 use super::lazy::{LazyStack, new_dim};
+use super::split::room;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -46,40 +47,61 @@ impl TensorDict {
     fn reshaped(&self, batch_size: &[i64], copies: bool) -> Result<TensorDict> {
         let old = self.batch_size();
         if old.contains(&-1) && batch_size == [-1] && copies {
-            return self.flatten(0, -1);
+            return self.merge_dims(0, old.len() - 1, copies).map(|flat| flat.regrouped_from(self));
         }
         let new = complete(&old, batch_size)?;
         if new == old {
             return Ok(self.shallow_clone());
         }
-        let Body::Lazy(_) = &self.body else {
-            return self.dense_op(
-                |dense| Dense { batch_size: new.clone(), names: Vec::new(), ..dense.emptied() },
-                &|tensor| {
-                    let sizes = [&new[..], &tensor.size()[old.len()..]].concat();
-                    if copies {
-                        return Ok(tensor.f_reshape(&sizes)?);
-                    }
-                    tensor.f_view(sizes.as_slice()).map_err(|_| {
-                        let from = tensor.size();
-                        Error::shape(format!("a tensor of shape {from:?} can't be seen as {sizes:?} where it lies"))
-                            .remedy("Call `reshape`, which copies where it must")
-                    })
-                },
-                &|dict| dict.reshaped(&[&new[..], &dict.batch_size()[old.len()..]].concat(), copies),
-            );
-        };
-        // The dims that stay in front and at the end, and those between.
-        let front = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-        let back = old[front..].iter().rev().zip(new[front..].iter().rev()).take_while(|(old, new)| old == new).count();
+        if self.is_lazy() {
+            return self.lazy_reshaped(&old, &new, copies).map(|shaped| shaped.regrouped_from(self));
+        }
+        self.dense_op(
+            |dense| Dense { batch_size: new.clone(), names: Vec::new(), ..dense.emptied() },
+            &|tensor| {
+                let sizes = [&new[..], &tensor.size()[old.len()..]].concat();
+                if copies {
+                    return Ok(tensor.f_reshape(&sizes)?);
+                }
+                tensor.f_view(sizes.as_slice()).map_err(|_| {
+                    let from = tensor.size();
+                    Error::shape(format!("a tensor of shape {from:?} can't be seen as {sizes:?} where it lies"))
+                        .remedy("Call `reshape`, which copies where it must")
+                })
+            },
+            &|dict| dict.reshaped(&[&new[..], &dict.batch_size()[old.len()..]].concat(), copies),
+        )
+    }
+
+    fn lazy_reshaped(&self, old: &[i64], new: &[i64], copies: bool) -> Result<TensorDict> {
+        let (front, back) = common_ends(old, new);
+        // The dims that change.
         let (before, after) = (&old[front..old.len() - back], &new[front..new.len() - back]);
+        let even = numel(before)? == numel(after)?;
         match (before, after) {
-            ([_], _) if !after.is_empty() => self.unflatten(front as i64, after),
-            (_, [_]) if !before.is_empty() => self.flatten(front as i64, (front + before.len() - 1) as i64),
-            _ if copies => self.contiguous()?.reshape(&new),
+            ([_], [_, ..]) if even => self.split_dim(front, after, copies),
+            ([_, ..], [_]) if even => self.merge_dims(front, front + before.len() - 1, copies),
+            // Dims of size 1 come or go.
+            ([], _) if even => after.iter().try_fold(self.shallow_clone(), |dict, _| dict.unsqueeze(front as i64)),
+            (_, []) if even => before.iter().try_fold(self.shallow_clone(), |dict, _| dict.squeeze(front as i64)),
+            _ if copies => self.contiguous()?.reshaped(new, copies),
             _ => Err(Error::shape(format!("a lazy stack of batch size {old:?} can't be seen as {new:?}"))
                 .remedy("Call `reshape`, which makes it dense")),
         }
+    }
+
+    /// What became of the dims of another tensordict: their names are lost, and the lock of a lazy stack holds.
+    fn regrouped_from(mut self, whole: &TensorDict) -> TensorDict {
+        self.put_names(&vec![None; self.batch_dims()]);
+        self.locked_with(whole)
+    }
+
+    /// A lazy stack made of the parts of a locked one is locked too.
+    pub(super) fn locked_with(mut self, whole: &TensorDict) -> TensorDict {
+        if whole.is_lazy() && whole.is_locked() && self.is_lazy() {
+            self.lock();
+        }
+        self
     }
 
     /// The batch dims from `start` to `end`, both included, as one. Dims of a lazy stack along which its members differ
@@ -97,31 +119,41 @@ impl TensorDict {
         if first == last {
             return Ok(self.shallow_clone());
         }
+        self.merge_dims(first, last, true).map(|flat| flat.regrouped_from(self))
+    }
+
+    fn merge_dims(&self, first: usize, last: usize, copies: bool) -> Result<TensorDict> {
+        let old = self.batch_size();
+        if first >= last {
+            return Ok(self.shallow_clone());
+        }
         let stack = match &self.body {
             Body::Lazy(stack) => stack,
             Body::Dense(_) => {
-                let old = self.batch_size();
                 let merged = numel(&old[first..=last])?;
-                return self.reshape(&[&old[..first], &[merged], &old[last + 1..]].concat());
+                return self.reshaped(&[&old[..first], &[merged], &old[last + 1..]].concat(), copies);
             }
         };
         if !(first..=last).contains(&stack.stack_dim) {
-            let within = |dim: usize| if dim < stack.stack_dim { dim } else { dim - 1 } as i64;
-            let flat = stack.try_map(|member| member.flatten(within(first), within(last)))?;
+            let within = |dim: usize| if dim < stack.stack_dim { dim } else { dim - 1 };
             let stack_dim = if last < stack.stack_dim { stack.stack_dim - (last - first) } else { stack.stack_dim };
-            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..flat }));
+            let flat = stack.remade(stack_dim, |member| member.merge_dims(within(first), within(last), copies))?;
+            return Ok(TensorDict::lazy(flat));
         }
         let mut parts = vec![self.shallow_clone()];
         for _ in first..=last {
             let pieces = parts.iter().map(|part| part.unbind(first as i64)).collect::<Result<Vec<_>>>()?;
             parts = pieces.into_iter().flatten().collect();
         }
+        if parts.is_empty() && !stack.members.is_empty() {
+            // Members without rows have entries all the same.
+            return self.contiguous()?.merge_dims(first, last, copies);
+        }
         LazyStack::check(&parts, false)?;
         let mut flat = LazyStack::from_trusted(parts, first, None);
         if flat.members.is_empty() {
-            let mut sizes = self.batch_size();
-            sizes.drain(first..=last);
-            *flat.blank = TensorDict::new(sizes);
+            let batch_size = [&old[..first], &old[last + 1..]].concat();
+            *flat.blank = TensorDict::dense(Dense { batch_size, device: self.device(), ..Dense::default() });
         }
         Ok(TensorDict::lazy(flat))
     }
@@ -139,28 +171,49 @@ impl TensorDict {
             return Err(Error::shape(format!("the members differ along dim {dim}, which can't be split evenly")));
         }
         let sizes = complete(&old[at..=at], sizes)?;
+        if sizes.is_empty() {
+            return Err(Error::shape("a dim can't become no dims").remedy("squeeze takes dims of size 1 away"));
+        }
+        if sizes.len() == 1 {
+            return Ok(self.shallow_clone());
+        }
+        self.split_dim(at, &sizes, true).map(|split| split.regrouped_from(self))
+    }
+
+    /// By sizes that are those of the dim, all together.
+    fn split_dim(&self, at: usize, sizes: &[i64], copies: bool) -> Result<TensorDict> {
         let stack = match &self.body {
             Body::Lazy(stack) => stack,
-            Body::Dense(_) => return self.reshape(&[&old[..at], &sizes, &old[at + 1..]].concat()),
+            Body::Dense(dense) => {
+                let old = &dense.batch_size;
+                return self.reshaped(&[&old[..at], sizes, &old[at + 1..]].concat(), copies);
+            }
         };
         if at != stack.stack_dim {
             let (within, _) = stack.around(at);
-            let split = stack.try_map(|member| member.unflatten(within as i64, &sizes))?;
             let stack_dim = if at < stack.stack_dim { stack.stack_dim + sizes.len() - 1 } else { stack.stack_dim };
-            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..split }));
+            let split = stack.remade(stack_dim, |member| member.split_dim(within, sizes, copies))?;
+            return Ok(TensorDict::lazy(split));
         }
-        let Some((outer, inner)) = sizes.split_first() else {
-            return Err(Error::shape("a dim can't become no dims").remedy("squeeze takes dims of size 1 away"));
+        // Where there are no members, the first dim of size 0 is the stack's, and dims after it are the members'.
+        let outer = match sizes.iter().position(|size| *size == 0) {
+            Some(none) if stack.members.is_empty() => none,
+            _ => sizes.len(),
         };
-        if inner.is_empty() {
-            return Ok(self.shallow_clone());
-        }
+        let mut parts: Vec<TensorDict> = if outer == sizes.len() {
+            stack.members.iter().map(TensorDict::shallow_clone).collect()
+        } else {
+            let mut batch_size = stack.member_batch_size();
+            batch_size.splice(at..at, sizes[outer + 1..].iter().copied());
+            let mut empty = LazyStack::from_trusted(Vec::new(), at, None);
+            *empty.blank = TensorDict::dense(Dense { batch_size, device: stack.device(), ..Dense::default() });
+            let count = numel(&sizes[..outer])?;
+            let mut parts = room(count)?;
+            parts.extend((0..count).map(|_| TensorDict::lazy(empty.shallow_clone())));
+            parts
+        };
         // The last dims first, so that each stack is one of the stacks within.
-        let mut parts: Vec<_> = stack.members.iter().map(TensorDict::shallow_clone).collect();
-        if parts.is_empty() {
-            return Err(Error::shape(format!("a stack without members can't be split into {sizes:?}")));
-        }
-        for size in inner.iter().rev().chain([outer]) {
+        for size in sizes[..outer].iter().rev() {
             let size = usize::try_from(*size).unwrap_or_default().max(1);
             let mut grouped = Vec::with_capacity(parts.len() / size);
             let mut rest = parts.into_iter().peekable();
@@ -203,8 +256,7 @@ impl TensorDict {
             let stack_dim = order.iter().position(|dim| *dim == sd).unwrap_or_default();
             let within = |dim: usize| if dim < sd { dim } else { dim - 1 } as i64;
             let members: Vec<i64> = order.iter().filter(|dim| **dim != sd).map(|dim| within(*dim)).collect();
-            let permuted = stack.try_map(|member| member.permute(&members))?;
-            return Ok(TensorDict::lazy(LazyStack { stack_dim, ..permuted }));
+            return stack.remade(stack_dim, |member| member.permute(&members)).map(TensorDict::lazy);
         }
         let with_rest = |dims: usize| -> Vec<i64> {
             order.iter().copied().chain(order.len()..dims).map(|dim| dim as i64).collect()
@@ -251,6 +303,12 @@ impl TensorDict {
     /// An [index](Error::is_index) error for a dim out of range; a [shape](Error::is_shape) error for a jagged entry.
     pub fn unsqueeze(&self, dim: i64) -> Result<TensorDict> {
         let at = new_dim(dim, self.batch_dims())?;
+        if let Body::Lazy(stack) = &self.body {
+            let (within, stack_dim) =
+                if at <= stack.stack_dim { (at, stack.stack_dim + 1) } else { (at - 1, stack.stack_dim) };
+            let spread = stack.remade(stack_dim, |member| member.unsqueeze(within as i64))?;
+            return Ok(TensorDict::lazy(spread).locked_with(self));
+        }
         let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
         items.push(Index::NewAxis);
         self.index(items)
@@ -264,19 +322,30 @@ impl TensorDict {
     /// An [index](Error::is_index) error for a dim out of range.
     pub fn squeeze(&self, dim: impl Into<Option<i64>>) -> Result<TensorDict> {
         let sizes = self.batch_size();
-        let items: Vec<Index> = match dim.into() {
-            Some(dim) => {
-                let at = self.batch_dim(dim)?;
-                let one =
-                    |(dim, size): (usize, &i64)| if dim == at && *size == 1 { Index::Row(0) } else { (..).into() };
-                sizes.iter().enumerate().map(one).collect()
-            }
-            None => sizes.iter().map(|size| if *size == 1 { Index::Row(0) } else { (..).into() }).collect(),
+        let dims = match dim.into() {
+            Some(dim) => vec![self.batch_dim(dim)?],
+            None => (0..sizes.len()).collect(),
         };
-        if items.iter().all(|item| *item != Index::Row(0)) {
-            return Ok(self.shallow_clone());
+        let ones = dims.into_iter().rev().filter(|dim| sizes[*dim] == 1);
+        ones.into_iter().try_fold(self.shallow_clone(), |dict, dim| dict.squeezed(dim))
+    }
+
+    /// Without a dim of size 1.
+    fn squeezed(&self, at: usize) -> Result<TensorDict> {
+        match &self.body {
+            Body::Lazy(stack) if at == stack.stack_dim => match stack.members.as_slice() {
+                [only] => Ok(only.shallow_clone()),
+                _ => Err(Error::shape("a stack of several members can't lose its dim")),
+            },
+            Body::Lazy(stack) => {
+                let (within, stack_dim) = stack.around(at);
+                stack.remade(stack_dim, |member| member.squeezed(within)).map(TensorDict::lazy)
+            }
+            Body::Dense(_) => {
+                let items = (0..at).map(|_| Index::from(..)).chain([Index::Row(0)]);
+                self.index(items.collect::<Vec<_>>())
+            }
         }
-        self.index(items)
     }
 
     /// A dense tensordict with each entry's batch dims changed by an operation on its leading dims.
@@ -307,6 +376,22 @@ impl TensorDict {
     }
 }
 
+impl LazyStack {
+    /// Members made from these, stacked at `stack_dim`. Where there are none, what a member would be is made likewise.
+    pub(super) fn remade(
+        &self,
+        stack_dim: usize,
+        make: impl Fn(&TensorDict) -> Result<TensorDict>,
+    ) -> Result<LazyStack> {
+        let members = self.members.iter().map(&make).collect::<Result<Vec<_>>>()?;
+        let blank = match members.first() {
+            Some(member) => member.blank(),
+            None => make(&self.blank)?,
+        };
+        Ok(LazyStack { members, stack_dim, stack_dim_name: self.stack_dim_name.clone(), blank: Box::new(blank) })
+    }
+}
+
 /// The product of sizes that are not ragged.
 fn numel(sizes: &[i64]) -> Result<i64> {
     let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(*size));
@@ -317,7 +402,13 @@ fn numel(sizes: &[i64]) -> Result<i64> {
 fn complete(old: &[i64], new: &[i64]) -> Result<Vec<i64>> {
     let misfit = || Error::shape(format!("a batch size of {old:?} can't become {new:?}"));
     if old.contains(&-1) {
-        return Err(misfit().remedy("members differ along a dim: reshape(&[-1]) and flatten make one dim of it"));
+        // Ragged dims stay where they are; those between them and the ends may change.
+        let (front, back) = common_ends(old, new);
+        let (before, after) = (&old[front..old.len() - back], &new[front..new.len() - back]);
+        if before.iter().chain(after).any(|size| *size < 0) || numel(before)? != numel(after)? {
+            return Err(misfit().remedy("members differ along a dim: reshape(&[-1]) and flatten make one dim of it"));
+        }
+        return Ok(new.to_vec());
     }
     let total = numel(old)?;
     let unknown: Vec<usize> = (0..new.len()).filter(|at| new[*at] == -1).collect();
@@ -333,4 +424,11 @@ fn complete(old: &[i64], new: &[i64]) -> Result<Vec<i64>> {
         _ => return Err(misfit()),
     }
     Ok(sizes)
+}
+
+/// How many sizes are equal at the front, and at the end of what is left.
+fn common_ends(old: &[i64], new: &[i64]) -> (usize, usize) {
+    let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let back = old[front..].iter().rev().zip(new[front..].iter().rev()).take_while(|(old, new)| old == new).count();
+    (front, back)
 }

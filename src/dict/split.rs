@@ -19,13 +19,14 @@ impl TensorDict {
         let at = self.batch_dim(dim)?;
         match &self.body {
             Body::Dense(dense) => {
-                let size = usize::try_from(dense.batch_size[at]).unwrap_or_default();
+                let size = dense.batch_size[at].max(0);
                 let mut emptied = dense.emptied();
                 emptied.batch_size.remove(at);
                 if !emptied.names.is_empty() {
                     emptied.names.remove(at);
                 }
-                let mut parts: Vec<Dense> = (0..size).map(|_| emptied.emptied()).collect();
+                let mut parts: Vec<Dense> = room(size)?;
+                parts.extend((0..size).map(|_| emptied.emptied()));
                 for (name, entry) in &dense.entries {
                     let pieces = entry.shallow_clone().unbind(at).map_err(|error| error.below(name))?;
                     for (part, piece) in parts.iter_mut().zip(pieces) {
@@ -35,7 +36,7 @@ impl TensorDict {
                 Ok(parts.into_iter().map(TensorDict::dense).collect())
             }
             Body::Lazy(stack) if at == stack.stack_dim => {
-                Ok(stack.members.iter().map(TensorDict::shallow_clone).collect())
+                Ok(stack.members.iter().map(|member| member.shallow_clone().locked_with(self)).collect())
             }
             Body::Lazy(stack) => {
                 let (within, stack_dim) = stack.around(at);
@@ -43,6 +44,11 @@ impl TensorDict {
                     return Err(Error::shape(format!(
                         "the members differ along dim {at}, so the stack can't be taken apart along it"
                     )));
+                }
+                if stack.members.is_empty() {
+                    let blanks = stack.blank.unbind(within as i64)?.into_iter();
+                    let empty = |blank| LazyStack { stack_dim, blank: Box::new(blank), ..stack.emptied() };
+                    return Ok(blanks.map(|blank| TensorDict::lazy(empty(blank)).locked_with(self)).collect());
                 }
                 let mut columns: Vec<Vec<TensorDict>> = Vec::new();
                 for member in &stack.members {
@@ -53,7 +59,7 @@ impl TensorDict {
                         }
                     }
                 }
-                Ok(columns.into_iter().map(|column| stack.restacked(column, stack_dim)).collect())
+                Ok(columns.into_iter().map(|column| stack.restacked(column, stack_dim).locked_with(self)).collect())
             }
         }
     }
@@ -84,18 +90,22 @@ impl TensorDict {
         match &self.body {
             Body::Lazy(stack) if at != stack.stack_dim => {
                 let (within, _) = stack.around(at);
-                let mut parts: Vec<Vec<TensorDict>> = sizes.iter().map(|_| Vec::new()).collect();
+                let mut parts: Vec<LazyStack> = sizes.iter().map(|_| stack.emptied()).collect();
                 for member in &stack.members {
                     let pieces = member.split(sizes, within as i64)?;
-                    parts.iter_mut().zip(pieces).for_each(|(part, piece)| part.push(piece));
+                    parts.iter_mut().zip(pieces).for_each(|(part, piece)| part.members.push(piece));
                 }
-                Ok(parts.into_iter().map(|members| TensorDict::lazy(stack.with_members(members))).collect())
+                if stack.members.is_empty() {
+                    let blanks = stack.blank.split(sizes, within as i64)?;
+                    parts.iter_mut().zip(blanks).for_each(|(part, blank)| *part.blank = blank);
+                }
+                Ok(parts.into_iter().map(|part| TensorDict::lazy(part).locked_with(self)).collect())
             }
             Body::Lazy(stack) => {
                 let mut members = stack.members.iter().map(TensorDict::shallow_clone);
                 let part = |size: &i64| {
                     let members = members.by_ref().take(usize::try_from(*size).unwrap_or_default()).collect();
-                    TensorDict::lazy(stack.with_members(members))
+                    TensorDict::lazy(LazyStack { members, ..stack.emptied() }).locked_with(self)
                 };
                 Ok(sizes.iter().map(part).collect())
             }
@@ -126,7 +136,8 @@ impl TensorDict {
             return Err(Error::shape(format!("parts of {size} rows can't be cut from dim {at}, which is {total}")));
         }
         let whole = total / size;
-        let mut sizes: Vec<i64> = (0..whole).map(|_| size).collect();
+        let mut sizes: Vec<i64> = room(whole)?;
+        sizes.extend((0..whole).map(|_| size));
         // A dim of no rows is one part.
         if total % size > 0 || total == 0 {
             sizes.push(total % size);
@@ -159,13 +170,15 @@ impl TensorDict {
         if self.stack_dim() == Some(at) {
             return Ok(self.shallow_clone());
         }
-        let name = self.names().swap_remove(at);
-        let members = self.unbind(dim)?;
-        let mut stack = LazyStack::from_trusted(members, at, name);
+        let (mut batch_size, mut names) = (self.batch_size(), self.names());
+        let name = names.remove(at);
+        let mut stack = LazyStack::from_trusted(self.unbind(dim)?, at, name);
         if stack.members.is_empty() {
-            let mut sizes = self.batch_size();
-            sizes.remove(at);
-            *stack.blank = TensorDict::new(sizes);
+            batch_size.remove(at);
+            if names.iter().all(Option::is_none) {
+                names.clear();
+            }
+            *stack.blank = TensorDict::dense(Dense { batch_size, names, device: self.device(), ..Dense::default() });
         }
         Ok(TensorDict::lazy(stack))
     }
@@ -184,4 +197,19 @@ impl TensorDict {
             ))),
         }
     }
+}
+
+impl LazyStack {
+    /// The same stack without its members.
+    fn emptied(&self) -> LazyStack {
+        let blank = self.members.first().map_or_else(|| self.blank.shallow_clone(), TensorDict::blank);
+        LazyStack { blank: Box::new(blank), ..self.with_members(Vec::new()) }
+    }
+}
+
+/// Room for `count` items, if memory can hold them.
+pub(super) fn room<T>(count: i64) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    let reserved = usize::try_from(count).is_ok_and(|count| items.try_reserve_exact(count).is_ok());
+    if reserved { Ok(items) } else { Err(Error::shape(format!("{count} items are more than memory holds"))) }
 }

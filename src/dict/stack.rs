@@ -69,11 +69,19 @@ fn pairs(items: &[TensorDict], dim: usize) -> Option<(Vec<Vec<TensorDict>>, usiz
     Some(((0..count).map(pair).collect(), within, outer))
 }
 
+/// The name of the stack dim that all have.
+fn shared_name(items: &[TensorDict]) -> Option<String> {
+    let name = items.first()?.stack_dim_name()?;
+    items.iter().all(|item| item.stack_dim_name() == Some(name)).then(|| name.to_owned())
+}
+
 fn stack_dense(items: Vec<TensorDict>, dim: usize) -> Result<TensorDict> {
     if let Some((pairs, within, outer)) = pairs(&items, dim) {
         let members = pairs.into_iter().map(|pair| stack_dense(pair, within)).collect::<Result<Vec<_>>>()?;
-        return Ok(TensorDict::lazy(LazyStack::from_trusted(members, outer, None)));
+        return Ok(TensorDict::lazy(LazyStack::from_trusted(members, outer, shared_name(&items))));
     }
+    // What only some members have would be lost.
+    items.iter().try_for_each(|item| same_keys(item.members(), "stack"))?;
     let items = items.into_iter().map(|item| if item.is_lazy() { item.contiguous() } else { Ok(item) });
     let items = items.collect::<Result<Vec<_>>>()?;
     LazyStack::check(&items, false)?;
@@ -135,10 +143,11 @@ fn stacked_blank(item: &TensorDict, count: usize, dim: usize) -> Dense {
     Dense { batch_size, names, device: item.device(), ..Dense::default() }
 }
 
-fn maybe_dense(items: Vec<TensorDict>, dim: usize) -> Result<TensorDict> {
+/// Items with as many batch dims, at least one.
+pub(super) fn maybe_dense(items: Vec<TensorDict>, dim: usize) -> Result<TensorDict> {
     if let Some((pairs, within, outer)) = pairs(&items, dim) {
         let members = pairs.into_iter().map(|pair| maybe_dense(pair, within)).collect::<Result<Vec<_>>>()?;
-        return Ok(TensorDict::lazy(LazyStack::from_trusted(members, outer, None)));
+        return Ok(TensorDict::lazy(LazyStack::from_trusted(members, outer, shared_name(&items))));
     }
     match try_dense(&items, dim)? {
         Some(dense) => Ok(TensorDict::dense(dense)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::Int64Array;
 use proptest::prelude::*;
 use tch::{Device, Kind, Tensor};
-use tensorquery::{JaggedTensor, NonTensorStack, Result, TensorDict};
+use tensorquery::{JaggedTensor, LazyStackBuilder, NonTensorStack, Result, TensorDict};
 
 use crate::show::show;
 
@@ -198,10 +198,150 @@ fn repeating() {
     let row = |size: i64| TensorDict::from_entries([("a", arange(&[size]))]).unwrap().with_batch_size(&[size]).unwrap();
     let ragged = TensorDict::lazy_stack([row(3), row(5)], 0).unwrap();
     assert_eq!(ragged.repeat(&[2, 1]).unwrap().batch_size(), [4, -1]);
-    assert!(ragged.roll(1, 1).unwrap_err().is_shape() && ragged.expand(&[3, 2, -1]).unwrap_err().is_shape());
+    assert!(ragged.roll(1, 1).unwrap_err().is_shape());
     assert_eq!(ragged.roll(1, 0).unwrap().members()[0].batch_size(), [5]);
-    let single = TensorDict::lazy_stack([row(3)], 0).unwrap();
-    assert_eq!(single.expand(&[4, 3]).unwrap().batch_size(), [4, 3]);
+    let doubled = ragged.repeat_interleave(2, 1).unwrap();
+    assert_eq!(show(&doubled.members()[0]), "{a: int64[6](0, 0, 1, 1, 2, 2)}");
+}
+
+#[test]
+fn expanding_stacks() {
+    let row = |size: i64| TensorDict::from_entries([("a", arange(&[size]))]).unwrap().with_batch_size(&[size]).unwrap();
+    // Members of one shape become dense, others stay apart.
+    let even = TensorDict::lazy_stack([row(2), row(2)], 0).unwrap().expand(&[3, 2, 2]).unwrap();
+    assert_eq!((even.is_lazy(), even.batch_size()), (false, vec![3, 2, 2]));
+    let ragged = TensorDict::lazy_stack([row(1), row(2)], 0).unwrap();
+    for (sizes, lazy) in [(vec![3, 2, -1], true), (vec![3, -1, 2], false), (vec![-1, 2], false)] {
+        let expanded = ragged.expand(&sizes).unwrap();
+        let expected: Vec<i64> = if lazy { vec![3, 2, -1] } else { [&sizes[..sizes.len() - 2], &[2, 2]].concat() };
+        assert_eq!((expanded.is_lazy(), expanded.batch_size()), (lazy, expected), "{sizes:?}");
+    }
+    assert_eq!(show(&ragged.expand(&[2, 2]).unwrap()), "{a: int64[2, 2](0, 0, 0, 1)}");
+    for wrong in [vec![2, 3], vec![3, -1], vec![-1, 2, -1]] {
+        assert!(ragged.expand(&wrong).unwrap_err().is_shape(), "{wrong:?}");
+    }
+    // One member is repeated, not copied; entries that not all have are kept.
+    let single = TensorDict::lazy_stack([ragged.shallow_clone()], 0).unwrap().expand(&[4, 2, -1]).unwrap();
+    assert_eq!((single.batch_size(), single.members().len()), (vec![4, 2, -1], 4));
+    let address = |at: usize| single.members()[at].members()[1].tensor("a").unwrap().data_ptr();
+    assert_eq!(address(0), address(3));
+    let mut more = row(2);
+    more.set("b", arange(&[2])).unwrap();
+    let exclusive = TensorDict::lazy_stack([row(2), more], 0).unwrap().expand(&[3, 2, 2]).unwrap();
+    assert_eq!(show(&exclusive.members()[1]), "{a: int64[3, 2](0, 1, 0, 1, 0, 1), b: int64[3, 2](0, 1, 0, 1, 0, 1)}");
+}
+
+/// What each operation makes of a batch size is what it makes of a stack without members.
+#[test]
+fn stacks_without_members() {
+    let empty = LazyStackBuilder::new([]).batch_size([3, 4]).build().unwrap();
+    type Op = fn(&TensorDict) -> Result<TensorDict>;
+    let ops: [(Op, &[i64]); 18] = [
+        (|dict| dict.permute(&[2, 0, 1]), &[4, 0, 3]),
+        (|dict| dict.transpose(1, 2), &[0, 4, 3]),
+        (|dict| dict.unsqueeze(0), &[1, 0, 3, 4]),
+        (|dict| dict.unsqueeze(-1), &[0, 3, 4, 1]),
+        (|dict| dict.unsqueeze(1)?.squeeze(1), &[0, 3, 4]),
+        (|dict| dict.narrow(1, 1, 2), &[0, 2, 4]),
+        (|dict| dict.index((.., 0)), &[0, 4]),
+        (|dict| dict.index((0..0, [2, 0, 0, 1])), &[0, 4, 4]),
+        (|dict| dict.repeat(&[2, 1, 2]), &[0, 3, 8]),
+        (|dict| dict.repeat_interleave(2, 1), &[0, 6, 4]),
+        (|dict| dict.expand(&[5, -1, 3, 4]), &[5, 0, 3, 4]),
+        (|dict| dict.flatten(1, 2), &[0, 12]),
+        (|dict| dict.flatten(0, 1), &[0, 4]),
+        (|dict| dict.unflatten(2, &[2, -1]), &[0, 3, 2, 2]),
+        (|dict| dict.unflatten(0, &[2, 0, 5]), &[2, 0, 5, 3, 4]),
+        (|dict| dict.reshape(&[0, 12]), &[0, 12]),
+        (|dict| dict.to_lazy_stack(1), &[0, 3, 4]),
+        (|dict| TensorDict::cat([dict.shallow_clone(), dict.shallow_clone()], 1), &[0, 6, 4]),
+    ];
+    for (at, (op, expected)) in ops.into_iter().enumerate() {
+        let result = op(&empty).unwrap();
+        assert_eq!((result.batch_size(), result.is_lazy()), (expected.to_vec(), true), "operation {at}");
+    }
+    let sizes = |parts: Vec<TensorDict>| parts.iter().map(TensorDict::batch_size).collect::<Vec<_>>();
+    assert_eq!(sizes(empty.split(&[1, 2], 1).unwrap()), [[0, 1, 4], [0, 2, 4]]);
+    assert_eq!(sizes(empty.unbind(2).unwrap()), [[0, 3]; 4]);
+    // What is left of a stack that was turned has the turned batch size; rows of no length keep their entry.
+    let turned = lazy(&[2, 3, 4], 0).permute(&[0, 2, 1]).unwrap();
+    assert_eq!(sizes(turned.split(&[0, 2], 0).unwrap()), [[0, 4, 3], [2, 4, 3]]);
+    assert_eq!(show(&lazy(&[2, 0], 0).reshape(&[0]).unwrap().select(["a"]).unwrap()), "{a: int64[0, 2]()}");
+}
+
+#[test]
+fn views_copy_nothing() {
+    let turned = || {
+        let tensor = arange(&[2, 3]).tr();
+        TensorDict::from_entries([("a", tensor)]).unwrap().with_batch_size(&[3, 2]).unwrap()
+    };
+    let stack = TensorDict::lazy_stack([turned(), turned()], 0).unwrap();
+    let error = stack.view(&[2, 6]).unwrap_err();
+    assert!(error.is_shape() && error.to_string().contains("Call `reshape`"), "{error}");
+    assert_eq!(show(&stack.reshape(&[2, 6]).unwrap().members()[0]), "{a: int64[6](0, 3, 1, 4, 2, 5)}");
+    let stack = lazy(&[2, 3, 4], 1);
+    for sizes in [&[1, 2, 3, 4][..], &[2, 3, 1, 4], &[2, 3, 4, 1, 1]] {
+        let view = stack.view(sizes).unwrap();
+        assert!(view.is_lazy(), "{sizes:?}");
+        expect(&view, &[2, 3, 4], &|tensor| tensor.view(sizes));
+        expect(&view.view(&[2, 3, 4]).unwrap(), &[2, 3, 4], &|tensor| tensor.shallow_clone());
+    }
+    // Ragged dims of nested stacks stay where they are.
+    let row = |size: i64| TensorDict::from_entries([("a", arange(&[size]))]).unwrap().with_batch_size(&[size]).unwrap();
+    let rows = |first: i64| TensorDict::lazy_stack((first..first + 3).map(row), 0).unwrap();
+    let mut dict = TensorDict::new([2, 3]);
+    dict.set("n", TensorDict::lazy_stack([rows(1), rows(4)], 0).unwrap()).unwrap();
+    for flat in [dict.reshape(&[6]).unwrap(), dict.view(&[-1]).unwrap()] {
+        let nested = flat.dict("n").unwrap();
+        assert_eq!((nested.batch_size(), nested.members()[5].batch_size()), (vec![6, -1], vec![6]));
+    }
+    assert_eq!(dict.expand(&[2, 2, 3]).unwrap().dict("n").unwrap().batch_size(), [2, 2, 3, -1]);
+}
+
+#[test]
+fn more_rows_than_memory_holds() {
+    let huge = TensorDict::new([i64::MAX]);
+    let row = TensorDict::from_entries([("a", arange(&[2]))]).unwrap().with_batch_size(&[2]).unwrap();
+    let stack = row.to_lazy_stack(0).unwrap();
+    let ragged = TensorDict::lazy_stack([TensorDict::lazy_stack([row.shallow_clone()], 0).unwrap()], 0).unwrap();
+    for error in [
+        huge.unbind(0).unwrap_err(),
+        huge.split_every(1, 0).unwrap_err(),
+        huge.to_lazy_stack(0).unwrap_err(),
+        huge.roll(1, 0).unwrap_err(),
+        huge.repeat_interleave(2, 0).unwrap_err(),
+        huge.repeat(&[2]).unwrap_err(),
+        huge.expand(&[2, -1]).unwrap_err(),
+        row.repeat_interleave(i64::MAX, 0).unwrap_err(),
+        row.expand(&[i64::MAX, 2]).unwrap_err(),
+        stack.repeat_interleave(i64::MAX, 0).unwrap_err(),
+        stack.repeat(&[i64::MAX]).unwrap_err(),
+        ragged.expand(&[i64::MAX, 1, 2]).unwrap_err(),
+        LazyStackBuilder::new([]).build().unwrap().unflatten(0, &[i64::MAX, 0]).unwrap_err(),
+        TensorDict::cat([huge.shallow_clone(), huge.shallow_clone()], 0).unwrap_err(),
+    ] {
+        assert!(error.is_shape(), "{error}");
+    }
+}
+
+#[test]
+fn parts_of_locked_stacks_are_locked() {
+    let stack = lazy(&[2, 3], 0).locked();
+    let made = [stack.reshape(&[2, 3, 1]), stack.flatten(0, 1), stack.unsqueeze(0), stack.view(&[6])];
+    assert!(made.into_iter().all(|dict| dict.unwrap().is_locked()));
+    let parts = [stack.split(&[1, 1], 0).unwrap(), stack.split(&[1, 2], 1).unwrap(), stack.unbind(1).unwrap()];
+    assert!(parts.iter().flatten().all(TensorDict::is_locked));
+    assert!(!dense(&[2, 3]).locked().reshape(&[6]).unwrap().is_locked());
+    assert!(!stack.reshape(&[3, 2]).unwrap().is_locked(), "what is made anew is free");
+}
+
+#[test]
+fn rows_of_values_over_several_dims() {
+    let dict = dense(&[2, 3]);
+    check(&[2, 3], &|dict| dict.index(1), &|tensor| tensor.select(0, 1));
+    check(&[2, 3], &|dict| dict.index(1..), &|tensor| tensor.narrow(0, 1, 1));
+    check(&[2, 3], &|dict| dict.index([1, 0]), &|tensor| tensor.flip([0]));
+    assert_eq!(dict.index(0).unwrap().non_tensor("s").unwrap().batch_size(), [3]);
 }
 
 #[test]
@@ -231,6 +371,11 @@ fn names_after_operations() {
         assert_eq!(dict.split(&[1, 1], 0).unwrap()[0].names(), [name("a"), name("b")]);
         assert_eq!(dict.unbind(0).unwrap()[0].names(), [name("b")]);
         assert_eq!(dict.to_lazy_stack(1).unwrap().names(), [name("a"), name("b")]);
+        assert_eq!(dict.reshape(&[2, 3, 1]).unwrap().names(), [None, None, None]);
+        assert_eq!(dict.unflatten(0, &[1, 2]).unwrap().names(), [None, None, None]);
+        assert_eq!(dict.unsqueeze(0).unwrap().flatten(0, 1).unwrap().names(), [None, None]);
+        assert_eq!(dict.expand(&[4, 2, 3]).unwrap().names(), [None, name("a"), name("b")]);
+        assert_eq!(dict.unsqueeze(1).unwrap().squeeze(1).unwrap().names(), [name("a"), name("b")]);
     }
 }
 
@@ -249,6 +394,64 @@ proptest! {
             if cut { new.push(size) } else { *new.last_mut().unwrap() *= size }
         }
         check_one(&sizes, dim, &new);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn operations_on_a_stack_are_those_on_its_tensors(
+        dim in 0usize..3,
+        sizes in proptest::collection::vec(1i64..4, 3),
+        (at, other) in (-3i64..3, -3i64..3),
+        number in 0i64..4,
+        repeats in proptest::collection::vec(0i64..3, 3),
+        op in 0usize..11,
+    ) {
+        let place = |dim: i64| dim.rem_euclid(3);
+        let (low, high) = (place(at).min(place(other)), place(at).max(place(other)));
+        let expanded: Vec<i64> = sizes.iter().map(|size| if *size == 1 { number + 1 } else { *size }).collect();
+        let expanded = [&[number + 1], &expanded[..]].concat();
+        for dict in [dense(&sizes), lazy(&sizes, dim)] {
+            let (ours, theirs): (_, &dyn Fn(&Tensor) -> Tensor) = match op {
+                0 => (dict.flatten(low, high), &|tensor| tensor.flatten(low, high)),
+                1 => (dict.transpose(at, other), &|tensor| tensor.transpose(at, other)),
+                2 => (dict.movedim(at, other), &|tensor| tensor.movedim_int(at, other)),
+                3 => (dict.unsqueeze(at), &|tensor| tensor.unsqueeze(at)),
+                4 => (dict.squeeze(at), &|tensor| tensor.squeeze_dim(at)),
+                5 => (dict.squeeze(None), &|tensor| tensor.squeeze()),
+                6 => (dict.expand(&expanded), &|tensor| tensor.expand(&expanded, false)),
+                7 if repeats[dim] > 0 => (dict.repeat(&repeats), &|tensor| tensor.repeat(&repeats)),
+                8 => (
+                    dict.repeat_interleave(number + 1, at),
+                    &|tensor| tensor.repeat_interleave_self_int(number + 1, at, None),
+                ),
+                9 => (dict.flip(&[at]), &|tensor| tensor.flip([at])),
+                _ => (dict.roll(number - 2, at), &|tensor| tensor.roll([number - 2], [at])),
+            };
+            expect(&ours.unwrap(), &sizes, theirs);
+        }
+    }
+
+    #[test]
+    fn parts_put_together_are_the_whole(
+        dim in 0usize..3,
+        sizes in proptest::collection::vec(1i64..4, 3),
+        at in -3i64..3,
+        every in 1i64..4,
+    ) {
+        for whole in [dense(&sizes), lazy(&sizes, dim)] {
+            let parts = whole.split_every(every, at).unwrap();
+            expect(&TensorDict::cat(parts, at).unwrap(), &sizes, &|tensor| tensor.shallow_clone());
+            let rows = whole.unbind(at).unwrap();
+            expect(&TensorDict::lazy_stack(rows, at).unwrap(), &sizes, &|tensor| tensor.shallow_clone());
+            let rows = whole.unbind(at).unwrap();
+            expect(&TensorDict::maybe_dense_stack(rows, at).unwrap(), &sizes, &|tensor| tensor.shallow_clone());
+            let rows = dense(&sizes).unbind(at).unwrap();
+            expect(&TensorDict::stack(rows, at).unwrap(), &sizes, &|tensor| tensor.shallow_clone());
+            expect(&whole.to_lazy_stack(at).unwrap(), &sizes, &|tensor| tensor.shallow_clone());
+        }
     }
 }
 

@@ -102,6 +102,21 @@ fn dense_where_they_can_be() {
 }
 
 #[test]
+fn stacks_of_stacks_keep_names_and_entries() {
+    let named = |name: &str| LazyStackBuilder::new([batch(&[1]), batch(&[2])]).stack_dim_name(name).build().unwrap();
+    let names = |items| TensorDict::maybe_dense_stack(items, 0).unwrap().names();
+    assert_eq!(names([named("s"), named("s")]), [None, Some("s".to_owned()), None]);
+    assert_eq!(names([named("s"), named("t")]), [None, None, None]);
+    let mut extra = batch(&[3]);
+    extra.set("b", longs(&[4])).unwrap();
+    let (mixed, dense) = (lazy([batch(&[1]), extra]), TensorDict::stack([batch(&[1]), batch(&[2])], 0).unwrap());
+    let error = TensorDict::stack([dense.shallow_clone(), mixed.shallow_clone()], 0).unwrap_err();
+    says(&error, Error::is_key, &["sets of keys", "exclusive", "b"]);
+    let apart = TensorDict::maybe_dense_stack([dense, mixed], 0).unwrap();
+    assert!(apart.members()[1].members()[1].contains_key("b"));
+}
+
+#[test]
 fn one_after_the_other() {
     let whole = TensorDict::cat([batch(&[1, 2]), batch(&[3])], 0).unwrap();
     assert_eq!((whole.batch_size(), show(&whole)), (vec![3], "{a: int64[3](1, 2, 3)}".to_owned()));
@@ -142,6 +157,10 @@ fn lazy_stacks_one_after_the_other() {
         assert_eq!(show(ours), show(theirs));
         assert_eq!(ours.tensor("a").unwrap().data_ptr(), theirs.tensor("a").unwrap().data_ptr());
     }
+    // Stacks without members add nothing, whatever they are stacks of; parts of no rows neither.
+    let none = LazyStackBuilder::new([]).build().unwrap();
+    let joined = TensorDict::cat([none, stack.shallow_clone(), stack.index(0..0).unwrap()], 0).unwrap();
+    assert_eq!((joined.batch_size(), joined.members().len()), (vec![3, -1], 3));
     // Dense items are taken apart; other dims are each member's.
     let dense = TensorDict::stack([batch(&[1, 2]), batch(&[3, 4])], 0).unwrap();
     let both = TensorDict::cat([lazy([batch(&[5, 6])]), dense.shallow_clone()], 0).unwrap();
