@@ -23,6 +23,7 @@ mod nested;
 mod number;
 mod operand;
 mod overwrite;
+mod pad;
 mod pad_sequence;
 mod pick;
 mod read;

@@ -458,3 +458,33 @@ proptest! {
 fn check_one(sizes: &[i64], dim: usize, new: &[i64]) {
     expect(&lazy(sizes, dim).reshape(new).unwrap(), sizes, &|tensor| tensor.reshape(new));
 }
+
+#[test]
+fn room_around_the_batch() {
+    let padded = dense(&[2]).pad(&[(1, 2)], 7.5).unwrap();
+    let expected = "{a: int64[5, 2](7, 7, 0, 1, 2, 3, 7, 7, 7, 7), s: nts(null, 0, 1, null, null), \
+                    deep: {x: int64[5, 3](7, 7, 7, 0, 1, 2, 3, 4, 5, 7, 7, 7, 7, 7, 7)}}";
+    assert_eq!(show(&padded), expected);
+    for dict in [dense(&[2, 2]), lazy(&[2, 2], 0), lazy(&[2, 2], 1)] {
+        let padded = dict.pad(&[(0, 1), (1, 0)], 0).unwrap();
+        assert_eq!(padded.batch_size(), [3, 3]);
+        let a = "int64[3, 3, 2](0, 0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 7, 0, 0, 0, 0, 0, 0)";
+        assert_eq!(crate::show::show_tensor(&padded.tensor("a").unwrap()), a);
+        assert_eq!(dict.pad(&[], 0).unwrap().batch_size(), [2, 2]);
+        for wrong in [vec![(0, 0); 3], vec![(-1, 0)], vec![(0, i64::MIN)]] {
+            assert!(dict.pad(&wrong, 0).unwrap_err().is_shape(), "{wrong:?}");
+        }
+        assert!(dict.pad(&[(i64::MAX, i64::MAX)], 0).is_err());
+    }
+    let jagged = JaggedTensor::try_new(arange(&[3]), Tensor::from_slice(&[0i64, 2, 3])).unwrap();
+    let dict = TensorDict::from_entries([("j", jagged)]).unwrap().with_batch_size(&[2]).unwrap();
+    assert_eq!(show(&dict.pad(&[(1, 1)], 9).unwrap()), "{j: jag(int64[3](0, 1, 2); 0, 0, 2, 3, 3)}");
+    let row = |size: i64| TensorDict::from_entries([("a", arange(&[size]))]).unwrap().with_batch_size(&[size]).unwrap();
+    let ragged = TensorDict::lazy_stack([row(1), row(2)], 0).unwrap();
+    let padded = ragged.pad(&[(0, 0), (1, 0)], 0).unwrap();
+    assert_eq!(show(&padded.members()[1]), "{a: int64[3](0, 0, 1)}");
+    assert!(ragged.pad(&[(1, 0)], 0).unwrap_err().is_shape());
+    let bytes =
+        TensorDict::from_entries([("b", arange(&[1]).to_kind(Kind::Int8))]).unwrap().with_batch_size(&[1]).unwrap();
+    assert!(bytes.pad(&[(1, 0)], 300).unwrap_err().is_overflow());
+}
