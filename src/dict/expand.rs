@@ -65,7 +65,8 @@ impl TensorDict {
         if let Body::Lazy(stack) = &self.body {
             let mut within = repeats.to_vec();
             let times = within.remove(stack.stack_dim);
-            let repeated = stack.try_map(|member| member.repeat(&within))?;
+            let once = within.iter().all(|count| *count == 1);
+            let repeated = stack.try_map(|member| if once { Ok(member.handle()) } else { member.repeat(&within) })?;
             let members = (0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)).collect();
             return Ok(TensorDict::lazy(LazyStack { members, ..repeated }));
         }

@@ -294,7 +294,7 @@ impl TensorDict {
     fn index_part(&self, items: &[Index]) -> Result<TensorDict> {
         let whole = |item: &Index| *item == Index::from(..);
         if items.iter().all(whole) {
-            return Ok(self.shallow_clone());
+            return Ok(self.handle());
         }
         self.index_by(items)
     }

@@ -50,7 +50,7 @@ impl TensorDict {
         }
         let new = complete(&old, batch_size)?;
         if new == old {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         let Body::Lazy(_) = &self.body else {
             return self.dense_op(
@@ -76,6 +76,14 @@ impl TensorDict {
         match (before, after) {
             ([_], _) if !after.is_empty() => self.unflatten(front as i64, after),
             (_, [_]) if !before.is_empty() => self.flatten(front as i64, (front + before.len() - 1) as i64),
+            ([], ones) if !ones.is_empty() => {
+                let longer = ones.iter().try_fold(self.whole(), |part, _| part.unsqueeze(front as i64))?;
+                Ok(longer.unnamed())
+            }
+            (ones, []) if ones.iter().all(|size| *size == 1) => {
+                let shorter = ones.iter().try_fold(self.whole(), |part, _| part.squeeze(front as i64))?;
+                Ok(shorter.unnamed())
+            }
             _ if copies => self.contiguous()?.reshape(&new),
             _ => Err(Error::shape(format!("a lazy stack of batch size {old:?} can't be seen as {new:?}"))
                 .remedy("Call `reshape`, which makes it dense")),
@@ -95,7 +103,7 @@ impl TensorDict {
             return Err(Error::index(format!("dims {start} to {end} are none: the end comes before the start")));
         }
         if first == last {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         let stack = match &self.body {
             Body::Lazy(stack) => stack,
@@ -109,9 +117,9 @@ impl TensorDict {
             let within = |dim: usize| if dim < stack.stack_dim { dim } else { dim - 1 } as i64;
             let flat = stack.try_map(|member| member.flatten(within(first), within(last)))?;
             let stack_dim = if last < stack.stack_dim { stack.stack_dim - (last - first) } else { stack.stack_dim };
-            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..flat }));
+            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..flat }).locked_as(self));
         }
-        let mut parts = vec![self.shallow_clone()];
+        let mut parts = vec![self.handle()];
         for _ in first..=last {
             let pieces = parts.iter().map(|part| part.unbind(first as i64)).collect::<Result<Vec<_>>>()?;
             parts = pieces.into_iter().flatten().collect();
@@ -123,7 +131,7 @@ impl TensorDict {
             sizes.drain(first..=last);
             *flat.blank = TensorDict::new(sizes);
         }
-        Ok(TensorDict::lazy(flat))
+        Ok(TensorDict::lazy(flat).locked_as(self))
     }
 
     /// One batch dim as several of these sizes, one of which may be -1 and is worked out.
@@ -147,16 +155,16 @@ impl TensorDict {
             let (within, _) = stack.around(at);
             let split = stack.try_map(|member| member.unflatten(within as i64, &sizes))?;
             let stack_dim = if at < stack.stack_dim { stack.stack_dim + sizes.len() - 1 } else { stack.stack_dim };
-            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..split }));
+            return Ok(TensorDict::lazy(LazyStack { stack_dim, stack_dim_name: None, ..split }).locked_as(self));
         }
         let Some((outer, inner)) = sizes.split_first() else {
             return Err(Error::shape("a dim can't become no dims").remedy("squeeze takes dims of size 1 away"));
         };
         if inner.is_empty() {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         // The last dims first, so that each stack is one of the stacks within.
-        let mut parts: Vec<_> = stack.members.iter().map(TensorDict::shallow_clone).collect();
+        let mut parts: Vec<_> = stack.members.iter().map(TensorDict::handle).collect();
         if parts.is_empty() {
             return Err(Error::shape(format!("a stack without members can't be split into {sizes:?}")));
         }
@@ -196,7 +204,7 @@ impl TensorDict {
             )));
         }
         if order.is_sorted() {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         if let Body::Lazy(stack) = &self.body {
             let sd = stack.stack_dim;
@@ -204,7 +212,7 @@ impl TensorDict {
             let within = |dim: usize| if dim < sd { dim } else { dim - 1 } as i64;
             let members: Vec<i64> = order.iter().filter(|dim| **dim != sd).map(|dim| within(*dim)).collect();
             let permuted = stack.try_map(|member| member.permute(&members))?;
-            return Ok(TensorDict::lazy(LazyStack { stack_dim, ..permuted }));
+            return Ok(TensorDict::lazy(LazyStack { stack_dim, ..permuted }).locked_as(self));
         }
         let with_rest = |dims: usize| -> Vec<i64> {
             order.iter().copied().chain(order.len()..dims).map(|dim| dim as i64).collect()
@@ -274,9 +282,19 @@ impl TensorDict {
             None => sizes.iter().map(|size| if *size == 1 { Index::Row(0) } else { (..).into() }).collect(),
         };
         if items.iter().all(|item| *item != Index::Row(0)) {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         self.index(items)
+    }
+
+    fn unnamed(mut self) -> TensorDict {
+        self.put_names(&vec![None; self.batch_dims()]);
+        self
+    }
+
+    /// All of it as a part: a lazy stack's members stay locked.
+    fn whole(&self) -> TensorDict {
+        if self.is_lazy() { self.handle() } else { self.shallow_clone() }
     }
 
     /// A dense tensordict with each entry's batch dims changed by an operation on its leading dims.
