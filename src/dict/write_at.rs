@@ -11,6 +11,7 @@ use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::NestedKey;
+use crate::tensor::Number;
 
 /// Whether a write is only checked or done. Nothing that was checked fails when it is done.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,31 @@ impl TensorDict {
         let source = copied(source)?;
         self.write_dict(&source, &items, Pass::Check)?;
         self.write_dict(&source, &items, Pass::Write)
+    }
+
+    /// Writes a number to a part of the batch in every tensor, in place; of a lazy stack also in those that only some
+    /// members have. Non-tensor values stay.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let mut td = TensorDict::new([3]);
+    /// td.set("x", Tensor::from_slice(&[1i64, 2, 3]))?;
+    /// td.fill_at([true, false, true], 0)?;
+    /// assert_eq!(Vec::<i64>::try_from(td.tensor("x")?)?, [0, 2, 0]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An [overflow](Error::is_overflow) error, with the key, if a dtype of integers can't hold `value`; what
+    /// [`put_at`](Self::put_at) says. Nothing is written then.
+    pub fn fill_at(&mut self, index: impl Into<Indices>, value: impl Into<Number>) -> Result<()> {
+        let (index, value) = (index.into(), value.into());
+        let part = self.index(index.clone())?.filter_non_tensor();
+        let filled = part.apply(|tensor| Ok(value.cast(tensor)?.f_expand(tensor.size(), false)?))?;
+        self.put_at(index, &filled)
     }
 
     fn write(&mut self, names: &[String], value: Entry, items: &[Index], pass: Pass) -> Result<()> {
