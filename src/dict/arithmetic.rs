@@ -205,10 +205,6 @@ impl TensorDict {
         let mut visit = Visit { tensor: &mut tensor, non_tensor, same_keys: true };
         Ok(self.walk(side.as_slice(), &mut visit)?.unwrap_or_else(|| self.blank()))
     }
-
-    fn locked_as(self, other: &TensorDict) -> TensorDict {
-        if other.is_locked() { self.locked() } else { self }
-    }
 }
 
 /// Fails if torch would put the dims of two entries together from the end, across batch dims.

@@ -80,7 +80,7 @@ impl TensorDict {
     pub fn to_dtype(&self, dtype: impl Into<DType>) -> Result<TensorDict> {
         let kind = dtype.into().kind();
         let cast = self.apply(|tensor| Ok(tensor.f_to_kind(kind)?))?;
-        Ok(if self.is_locked() { cast.locked() } else { cast })
+        Ok(cast.locked_as(self))
     }
 
     /// The whole tensordict in memory that the CPU reads: [`to`](Self::to) it.

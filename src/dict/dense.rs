@@ -78,7 +78,7 @@ impl Dense {
     fn fitted(&self, entry: Entry) -> Result<Entry> {
         let entry = match entry {
             Entry::Dict(dict) if dict.batch_dims() < self.batch_size.len() => {
-                Entry::Dict(dict.with_batch_size(&self.batch_size)?)
+                Entry::Dict(dict.shallow_clone().with_batch_size(&self.batch_size)?)
             }
             Entry::NonTensor(values) if values.batch_size().is_empty() && !self.batch_size.is_empty() => {
                 Entry::NonTensor(values.broadcast(&self.batch_size)?)
@@ -93,6 +93,12 @@ impl Dense {
         let shape = entry.shape();
         // A ragged dim (-1) is no batch dim, so no size matches it.
         if !shape.starts_with(&self.batch_size) || self.batch_size.iter().any(|size| *size < 0) {
+            if entry.as_dict().is_some() {
+                return Err(Error::shape(format!(
+                    "batch dimension mismatch: the nested tensordict's {shape:?} is incompatible with the batch-size {:?}",
+                    self.batch_size
+                )));
+            }
             return Err(Error::shape(format!(
                 "batch dimension mismatch: the entry has shape {shape:?}, the batch size is {:?}",
                 self.batch_size

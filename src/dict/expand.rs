@@ -82,7 +82,9 @@ impl TensorDict {
         if let Body::Lazy(stack) = &self.body {
             let mut within = repeats.to_vec();
             let times = within.remove(stack.stack_dim);
-            let repeated = stack.remade(stack.stack_dim, |member| member.repeat(&within))?;
+            let once = within.iter().all(|count| *count == 1);
+            let repeat = |member: &TensorDict| if once { Ok(member.handle()) } else { member.repeat(&within) };
+            let repeated = stack.remade(stack.stack_dim, repeat)?;
             let mut members = room(times.saturating_mul(repeated.members.len() as i64))?;
             if !repeated.members.is_empty() {
                 members.extend((0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)));

@@ -237,7 +237,7 @@ impl LazyStack {
 
     /// These members; `None` if that is none.
     fn choose(&self, selection: &Selection) -> Option<TensorDict> {
-        let member = |row: i64| self.members.get(usize::try_from(row).ok()?).map(TensorDict::shallow_clone);
+        let member = |row: i64| self.members.get(usize::try_from(row).ok()?).map(TensorDict::handle);
         if let Selection::Row(row) = selection {
             return member(*row);
         }
@@ -356,7 +356,7 @@ impl TensorDict {
     fn index_part(&self, items: &[Index]) -> Result<TensorDict> {
         let whole = |item: &Index| *item == Index::from(..);
         if items.iter().all(whole) {
-            return Ok(self.shallow_clone());
+            return Ok(self.handle());
         }
         self.index_by(items)
     }

@@ -143,7 +143,14 @@ impl LazyStack {
 
     /// A piece for each member, checked against all of them.
     pub(super) fn fit(&self, names: &[String], entry: Entry) -> Result<Fitted> {
-        let (shape, sizes) = (entry.shape(), self.batch_size());
+        let sizes = self.batch_size();
+        let entry = match entry {
+            Entry::Dict(dict) if dict.batch_dims() < sizes.len() && !sizes.contains(&-1) => {
+                Entry::Dict(dict.shallow_clone().with_batch_size(&sizes)?)
+            }
+            entry => entry,
+        };
+        let shape = entry.shape();
         let single = matches!(&entry, Entry::NonTensor(values) if values.batch_size().is_empty());
         if single {
             let pieces = self.members.iter().map(|member| member.fit(names, entry.shallow_clone()));

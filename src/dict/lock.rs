@@ -27,6 +27,10 @@ impl TensorDict {
 
     /// Locks this tensordict and all in it: no entry or member can be added, replaced or removed until it
     /// is [unlocked](Self::unlock). Values may still be written in place.
+    ///
+    /// The members of a locked stack, and parts, orders and shapes of it that stay lazy, are locked as well; so are
+    /// results of arithmetic and casts. Copies, chosen entries and what is made dense are not, nor parts of a dense
+    /// tensordict.
     pub fn lock(&mut self) {
         if self.lock == Lock::Open {
             self.lock = Lock::Locked;
@@ -53,6 +57,16 @@ impl TensorDict {
     pub fn locked(mut self) -> Self {
         self.lock();
         self
+    }
+
+    /// Another handle, locked as this one is: what a lazy stack gives of its members are the members.
+    pub(super) fn handle(&self) -> TensorDict {
+        self.shallow_clone().locked_as(self)
+    }
+
+    /// Locked if the other is.
+    pub(super) fn locked_as(self, other: &TensorDict) -> TensorDict {
+        if other.is_locked() { self.locked() } else { self }
     }
 
     pub(super) fn set_lock(&mut self, lock: Lock) {

@@ -119,7 +119,7 @@ impl TensorDict {
         let Some(member) = member else {
             return Err(Error::index(format!("member {index} is out of bounds for a stack of {count}")));
         };
-        let mut edited = member.shallow_clone();
+        let mut edited = member.handle();
         let given = edit(&mut edited)?;
         if edited.batch_size() != member.batch_size() || edited.device() != member.device() {
             stack.admit(std::slice::from_ref(&edited))?;

@@ -30,6 +30,7 @@ mod read;
 mod reduce;
 mod rename;
 mod shape;
+mod softmax;
 mod split;
 mod stack;
 mod tensordict;

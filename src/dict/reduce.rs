@@ -24,6 +24,8 @@ pub enum Reduction {
     Std,
     /// The variance of a sample, of floats.
     Var,
+    /// The logarithm of the sum of exponentials.
+    LogSumExp,
     /// Whether any is true or not 0.
     Any,
     /// Whether all are true or not 0.
@@ -41,6 +43,7 @@ impl Reduction {
             Reduction::Max => tensor.f_max()?,
             Reduction::Std => tensor.f_std(true)?,
             Reduction::Var => tensor.f_var(true)?,
+            Reduction::LogSumExp => tensor.f_reshape([-1])?.f_logsumexp([0i64], false)?,
             Reduction::Any => tensor.f_any()?,
             Reduction::All => tensor.f_all()?,
         })
@@ -55,6 +58,7 @@ impl Reduction {
             Reduction::Max => tensor.f_amax(dim, keep)?,
             Reduction::Std => tensor.f_std_dim(dim, true, keep)?,
             Reduction::Var => tensor.f_var_dim(dim, true, keep)?,
+            Reduction::LogSumExp => tensor.f_logsumexp([dim], keep)?,
             Reduction::Any => tensor.f_any_dim(dim, keep)?,
             Reduction::All => tensor.f_all_dim(dim, keep)?,
         })

@@ -51,7 +51,7 @@ impl TensorDict {
         }
         let new = complete(&old, batch_size)?;
         if new == old {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         if self.is_lazy() {
             return self.lazy_reshaped(&old, &new, copies).map(|shaped| shaped.regrouped_from(self));
@@ -82,8 +82,8 @@ impl TensorDict {
             ([_], [_, ..]) if even => self.split_dim(front, after, copies),
             ([_, ..], [_]) if even => self.merge_dims(front, front + before.len() - 1, copies),
             // Dims of size 1 come or go.
-            ([], _) if even => after.iter().try_fold(self.shallow_clone(), |dict, _| dict.unsqueeze(front as i64)),
-            (_, []) if even => before.iter().try_fold(self.shallow_clone(), |dict, _| dict.squeeze(front as i64)),
+            ([], _) if even => after.iter().try_fold(self.whole(), |dict, _| dict.unsqueeze(front as i64)),
+            (_, []) if even => before.iter().try_fold(self.whole(), |dict, _| dict.squeeze(front as i64)),
             _ if copies => self.contiguous()?.reshaped(new, copies),
             _ => Err(Error::shape(format!("a lazy stack of batch size {old:?} can't be seen as {new:?}"))
                 .remedy("Call `reshape`, which makes it dense")),
@@ -117,7 +117,7 @@ impl TensorDict {
             return Err(Error::index(format!("dims {start} to {end} are none: the end comes before the start")));
         }
         if first == last {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         self.merge_dims(first, last, true).map(|flat| flat.regrouped_from(self))
     }
@@ -125,7 +125,7 @@ impl TensorDict {
     fn merge_dims(&self, first: usize, last: usize, copies: bool) -> Result<TensorDict> {
         let old = self.batch_size();
         if first >= last {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         let stack = match &self.body {
             Body::Lazy(stack) => stack,
@@ -140,7 +140,7 @@ impl TensorDict {
             let flat = stack.remade(stack_dim, |member| member.merge_dims(within(first), within(last), copies))?;
             return Ok(TensorDict::lazy(flat));
         }
-        let mut parts = vec![self.shallow_clone()];
+        let mut parts = vec![self.handle()];
         for _ in first..=last {
             let pieces = parts.iter().map(|part| part.unbind(first as i64)).collect::<Result<Vec<_>>>()?;
             parts = pieces.into_iter().flatten().collect();
@@ -155,7 +155,7 @@ impl TensorDict {
             let batch_size = [&old[..first], &old[last + 1..]].concat();
             *flat.blank = TensorDict::dense(Dense { batch_size, device: self.device(), ..Dense::default() });
         }
-        Ok(TensorDict::lazy(flat))
+        Ok(TensorDict::lazy(flat).locked_as(self))
     }
 
     /// One batch dim as several of these sizes, one of which may be -1 and is worked out.
@@ -175,7 +175,7 @@ impl TensorDict {
             return Err(Error::shape("a dim can't become no dims").remedy("squeeze takes dims of size 1 away"));
         }
         if sizes.len() == 1 {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         self.split_dim(at, &sizes, true).map(|split| split.regrouped_from(self))
     }
@@ -201,7 +201,7 @@ impl TensorDict {
             _ => sizes.len(),
         };
         let mut parts: Vec<TensorDict> = if outer == sizes.len() {
-            stack.members.iter().map(TensorDict::shallow_clone).collect()
+            stack.members.iter().map(TensorDict::handle).collect()
         } else {
             let mut batch_size = stack.member_batch_size();
             batch_size.splice(at..at, sizes[outer + 1..].iter().copied());
@@ -249,14 +249,15 @@ impl TensorDict {
             )));
         }
         if order.is_sorted() {
-            return Ok(self.shallow_clone());
+            return Ok(self.whole());
         }
         if let Body::Lazy(stack) = &self.body {
             let sd = stack.stack_dim;
             let stack_dim = order.iter().position(|dim| *dim == sd).unwrap_or_default();
             let within = |dim: usize| if dim < sd { dim } else { dim - 1 } as i64;
             let members: Vec<i64> = order.iter().filter(|dim| **dim != sd).map(|dim| within(*dim)).collect();
-            return stack.remade(stack_dim, |member| member.permute(&members)).map(TensorDict::lazy);
+            let permuted = stack.remade(stack_dim, |member| member.permute(&members))?;
+            return Ok(TensorDict::lazy(permuted).locked_as(self));
         }
         let with_rest = |dims: usize| -> Vec<i64> {
             order.iter().copied().chain(order.len()..dims).map(|dim| dim as i64).collect()
@@ -327,14 +328,14 @@ impl TensorDict {
             None => (0..sizes.len()).collect(),
         };
         let ones = dims.into_iter().rev().filter(|dim| sizes[*dim] == 1);
-        ones.into_iter().try_fold(self.shallow_clone(), |dict, dim| dict.squeezed(dim))
+        ones.into_iter().try_fold(self.whole(), |dict, dim| dict.squeezed(dim))
     }
 
     /// Without a dim of size 1.
     fn squeezed(&self, at: usize) -> Result<TensorDict> {
         match &self.body {
             Body::Lazy(stack) if at == stack.stack_dim => match stack.members.as_slice() {
-                [only] => Ok(only.shallow_clone()),
+                [only] => Ok(only.handle()),
                 _ => Err(Error::shape("a stack of several members can't lose its dim")),
             },
             Body::Lazy(stack) => {
@@ -346,6 +347,11 @@ impl TensorDict {
                 self.index(items.collect::<Vec<_>>())
             }
         }
+    }
+
+    /// All of it as a part: a lazy stack's members stay locked.
+    fn whole(&self) -> TensorDict {
+        if self.is_lazy() { self.handle() } else { self.shallow_clone() }
     }
 
     /// A dense tensordict with each entry's batch dims changed by an operation on its leading dims.

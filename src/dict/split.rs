@@ -35,9 +35,7 @@ impl TensorDict {
                 }
                 Ok(parts.into_iter().map(TensorDict::dense).collect())
             }
-            Body::Lazy(stack) if at == stack.stack_dim => {
-                Ok(stack.members.iter().map(|member| member.shallow_clone().locked_with(self)).collect())
-            }
+            Body::Lazy(stack) if at == stack.stack_dim => Ok(stack.members.iter().map(TensorDict::handle).collect()),
             Body::Lazy(stack) => {
                 let (within, stack_dim) = stack.around(at);
                 if stack.member_batch_size()[within] < 0 {
@@ -102,10 +100,10 @@ impl TensorDict {
                 Ok(parts.into_iter().map(|part| TensorDict::lazy(part).locked_with(self)).collect())
             }
             Body::Lazy(stack) => {
-                let mut members = stack.members.iter().map(TensorDict::shallow_clone);
+                let mut members = stack.members.iter().map(TensorDict::handle);
                 let part = |size: &i64| {
                     let members = members.by_ref().take(usize::try_from(*size).unwrap_or_default()).collect();
-                    TensorDict::lazy(LazyStack { members, ..stack.emptied() }).locked_with(self)
+                    TensorDict::lazy(LazyStack { members, ..stack.emptied() })
                 };
                 Ok(sizes.iter().map(part).collect())
             }
@@ -159,6 +157,26 @@ impl TensorDict {
         self.split_every(if total > 0 { (total - 1) / count + 1 } else { 1 }, dim)
     }
 
+    /// `count` parts along a batch dim, of which the first are one longer where it doesn't come out even.
+    ///
+    /// # Errors
+    ///
+    /// As [`split_every`](Self::split_every), and for a count below 1.
+    pub fn tensor_split(&self, count: i64, dim: i64) -> Result<Vec<TensorDict>> {
+        let at = self.batch_dim(dim)?;
+        let total = self.batch_size()[at];
+        if count < 1 || total < 0 {
+            return Err(Error::shape(format!("{count} parts can't be cut from dim {at}, which is {total}")));
+        }
+        let mut sizes = Vec::new();
+        let room = usize::try_from(count).is_ok_and(|count| sizes.try_reserve(count).is_ok());
+        if !room {
+            return Err(Error::shape(format!("{count} parts are more than memory holds")));
+        }
+        sizes.extend((0..count).map(|part| total / count + i64::from(part < total % count)));
+        self.split(&sizes, dim)
+    }
+
     /// A lazy stack along a batch dim: of a dense tensordict, of views of its rows. A lazy stack along another dim is
     /// taken apart and stacked anew.
     ///
@@ -168,7 +186,7 @@ impl TensorDict {
     pub fn to_lazy_stack(&self, dim: i64) -> Result<TensorDict> {
         let at = self.batch_dim(dim)?;
         if self.stack_dim() == Some(at) {
-            return Ok(self.shallow_clone());
+            return Ok(self.handle());
         }
         let (mut batch_size, mut names) = (self.batch_size(), self.names());
         let name = names.remove(at);

@@ -215,8 +215,23 @@ impl TensorDict {
     }
 
     pub(super) fn missing(&self, key: &NestedKey) -> Error {
+        if let Some((leaf, kind)) = self.leaf_above(key.names()) {
+            return Error::key(format!("'{leaf}' is of kind {kind}, there is nothing below it")).at(key);
+        }
         let keys: Vec<_> = self.keys().map(|name| format!("'{name}'")).collect();
         Error::key("there is no such entry").at(key).remedy(format!("the keys are {}", keys.join(", ")))
+    }
+
+    /// The name and kind of the entry on the way to `names` that is no dict.
+    fn leaf_above<'a>(&self, names: &'a [String]) -> Option<(&'a str, &'static str)> {
+        match (&self.body, names) {
+            (Body::Lazy(stack), _) => stack.members.first()?.leaf_above(names),
+            (Body::Dense(_), [] | [_]) => None,
+            (Body::Dense(dense), [name, below @ ..]) => match dense.entries.get(name)? {
+                Entry::Dict(dict) => dict.leaf_above(below),
+                leaf => Some((name, leaf.kind())),
+            },
+        }
     }
 
     /// Puts an entry at `key`, making the dicts above it where they are missing. An entry that is there
@@ -232,7 +247,7 @@ impl TensorDict {
     /// a [lock](Error::is_lock) error. The tensordict is then as before.
     pub fn set(&mut self, key: impl Into<NestedKey>, entry: impl Into<Entry>) -> Result<()> {
         let key = key.into();
-        let at = |error: Error| if error.nested_key().is_some() { error } else { error.at(&key) };
+        let at = |error: Error| key.names().iter().rfold(error, |error, name| error.below(name));
         let fitted = self.fit(key.names(), entry.into()).map_err(at)?;
         self.put(key.names(), fitted);
         Ok(())
@@ -241,6 +256,13 @@ impl TensorDict {
     /// Checks an entry against the place `names`; changes nothing.
     pub(super) fn fit(&self, names: &[String], entry: Entry) -> Result<Fitted> {
         self.ensure_unlocked()?;
+        if let Entry::Tensor(tensor) = &entry
+            && tensor.defined()
+            && tensor.f_internal_shape_as_tensor().is_err()
+        {
+            return Err(Error::shape("the tensor is nested in libtorch's own way, which has no shape")
+                .remedy("JaggedTensor::from_strided_nested takes it"));
+        }
         match &self.body {
             Body::Dense(dense) => dense.fit(names, entry),
             Body::Lazy(stack) => stack.fit(names, entry),

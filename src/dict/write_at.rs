@@ -1,7 +1,5 @@
 //! Writing to a part of the batch, in place.
 
-use tch::Tensor;
-
 use super::dense::Dense;
 use super::indexing::Route;
 use super::indices::{Indices, apply, sizes_after};
@@ -79,8 +77,8 @@ impl TensorDict {
         Ok(())
     }
 
-    /// Writes a number, cast to their dtypes, to all tensors in a part of the batch, in place; of a lazy stack to
-    /// those that every member has. Other entries stay as they are.
+    /// Writes a number to a part of the batch in every tensor, in place; of a lazy stack also in those that only some
+    /// members have. Other entries stay as they are.
     ///
     /// ```
     /// use tch::Tensor;
@@ -95,26 +93,13 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// An [overflow](Error::is_overflow) error for a number that a dtype can't hold; what
-    /// [`set_at`](Self::set_at) says. Nothing is written then.
+    /// An [overflow](Error::is_overflow) error, with the key, if a dtype of integers can't hold `value`; what
+    /// [`put_at`](Self::put_at) says. Nothing is written then.
     pub fn fill_at(&mut self, index: impl Into<Indices>, value: impl Into<Number>) -> Result<()> {
-        let (indices, value) = (index.into(), value.into());
-        let items = indices.spread(&self.batch_size())?;
-        let part = sizes_after(&self.batch_size(), &items)?;
-        let mut writes = Vec::new();
-        for key in self.leaf_keys() {
-            if let Some(tensor) = self.first_tensor(key.names()) {
-                let value = value.cast(&tensor).map_err(|error| error.at(&key))?.into();
-                let dims = part.len() + self.rest_dims(key.names()).unwrap_or_default();
-                writes.push((key, padded(value, dims)?));
-            }
-        }
-        for pass in [Pass::Check, Pass::Write] {
-            for (key, value) in &writes {
-                self.write(key.names(), value, &items, pass).map_err(|error| error.at(key))?;
-            }
-        }
-        Ok(())
+        let (index, value) = (index.into(), value.into());
+        let part = self.index(index.clone())?.filter_non_tensor();
+        let filled = part.apply(|tensor| Ok(value.cast(tensor)?.f_expand(tensor.size(), false)?))?;
+        self.put_at(index, &filled)
     }
 
     /// Writes the entries of `source` to a part of the batch, in place. Its batch size is that of the part, or
@@ -201,16 +186,6 @@ impl TensorDict {
                 let dict = dense.entries.get(name)?.as_dict()?;
                 (dict.rest_dims(below)? + dict.batch_dims()).checked_sub(dense.batch_size.len())
             }
-        }
-    }
-
-    /// The tensor at `names`; of a lazy stack, its first member's.
-    fn first_tensor(&self, names: &[String]) -> Option<Tensor> {
-        match (&self.body, names) {
-            (Body::Lazy(stack), _) => stack.members.first()?.first_tensor(names),
-            (Body::Dense(_), []) => None,
-            (Body::Dense(dense), [name]) => Some(dense.entries.get(name)?.as_tensor()?.shallow_clone()),
-            (Body::Dense(dense), [name, below @ ..]) => dense.entries.get(name)?.as_dict()?.first_tensor(below),
         }
     }
 

@@ -27,6 +27,29 @@ impl NonTensorStack {
         NonTensorStack::with_field(field, values)
     }
 
+    /// One value, of an array of one row: set in a tensordict, it is that of every element of the batch.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow::array::Int64Array;
+    /// use tensorquery::{NonTensorStack, TensorDict};
+    ///
+    /// let mut td = TensorDict::new([2]);
+    /// td.set("seed", NonTensorStack::single(Arc::new(Int64Array::from(vec![7])))?)?;
+    /// assert_eq!(td.non_tensor("seed")?.batch_size(), [2]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for another number of rows.
+    pub fn single(values: ArrayRef) -> Result<Self> {
+        match values.len() {
+            1 => Ok(NonTensorStack { batch_size: vec![], ..NonTensorStack::new(values) }),
+            rows => Err(Error::shape(format!("a single value is an array of one row, this has {rows}"))),
+        }
+    }
+
     /// As [`new`](Self::new), with the Arrow field that the values come from (extension types live there).
     pub(crate) fn with_field(field: FieldRef, values: ArrayRef) -> Self {
         let rows = i64::try_from(values.len()).unwrap_or(i64::MAX);

@@ -19,17 +19,21 @@ mod engine_fields;
 mod engine_plans;
 #[cfg(feature = "datafusion")]
 mod engine_streams;
+mod entry_rules;
 #[cfg(feature = "datafusion")]
 mod explain;
 mod indexed_writes;
 mod indexing;
 mod jagged;
 mod key_ops;
+mod lazy_stack_vectors;
 mod lazy_stacks;
+mod locks;
 mod multi_nested;
 mod multi_nested_ops;
 mod non_tensors;
 mod ownership;
+mod padding_rows;
 mod peers;
 mod pointwise;
 mod properties;
