@@ -78,6 +78,11 @@ fn cat_lazy(items: Vec<TensorDict>, dim: usize, stack_dim: usize) -> Result<Tens
             )));
         }
         let within = if dim < stack_dim { dim } else { dim - 1 };
+        if count == 0 {
+            let blanks = stacks.iter().map(|stack| stack.blank.shallow_clone()).collect();
+            let joined = LazyStack { stack_dim_name: None, ..blank };
+            return Ok(joined.emptied(cat_all(blanks, within)?, stack_dim));
+        }
         let mut columns: Vec<Vec<TensorDict>> = (0..count).map(|_| Vec::new()).collect();
         for stack in stacks {
             columns.iter_mut().zip(stack.members).for_each(|(column, member)| column.push(member));

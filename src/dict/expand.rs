@@ -1,11 +1,11 @@
 //! Batches repeated.
 
 use super::TensorDict;
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::lazy::LazyStack;
 use super::tensordict::Body;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{Index, room};
 
 impl TensorDict {
     /// The batch repeated along dims of size 1 and along new dims in front, without a copy: tensors share storage. -1
@@ -45,7 +45,7 @@ impl TensorDict {
                 let names = if dense.names.is_empty() { Vec::new() } else { none.chain(dense.names.clone()).collect() };
                 Dense { batch_size: new.clone(), names, ..dense.emptied() }
             },
-            &|tensor| Ok(tensor.f_expand([&new[..], &tensor.size()[old.len()..]].concat(), false)?),
+            &|tensor| Ok(tensor.f_expand([&new[..], &dims_beyond(tensor, &old)?].concat(), false)?),
             &|dict| dict.expand(&[&new[..], &dict.batch_size()[old.len()..]].concat()),
         )
     }
@@ -66,8 +66,12 @@ impl TensorDict {
             let mut within = repeats.to_vec();
             let times = within.remove(stack.stack_dim);
             let repeated = stack.try_map(|member| member.repeat(&within))?;
-            let members = (0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)).collect();
-            return Ok(TensorDict::lazy(LazyStack { members, ..repeated }));
+            let count = repeated.members.len() as i64;
+            let mut members = room(times.saturating_mul(count))?;
+            // No members stay none, however often.
+            let times = if count > 0 { times } else { 0 };
+            members.extend((0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)));
+            return Ok(TensorDict::lazy(repeated.with_members(members)));
         }
         let grown = sizes.iter().zip(repeats).map(|(size, count)| size.checked_mul(*count)).collect::<Option<Vec<_>>>();
         let grown = grown.ok_or_else(|| Error::shape("more rows than can be counted"))?;
@@ -91,8 +95,11 @@ impl TensorDict {
         if count < 0 {
             return Err(Error::shape(format!("rows can't be repeated {count} times")));
         }
-        let rows = (0..size).flat_map(|row| (0..count).map(move |_| row));
-        self.index_rows(at, rows.collect())
+        let mut rows = room(size.saturating_mul(count))?;
+        // Rows repeated no times are none, however many.
+        let size = if count > 0 { size } else { 0 };
+        rows.extend((0..size).flat_map(|row| (0..count).map(move |_| row)));
+        self.index_rows(at, rows)
     }
 
     /// The rows along batch dims backwards.
@@ -117,7 +124,9 @@ impl TensorDict {
     pub fn roll(&self, shift: i64, dim: i64) -> Result<TensorDict> {
         let (at, size) = self.even_dim(dim)?;
         let from = if size > 0 { shift.rem_euclid(size) } else { 0 };
-        self.index_rows(at, (size - from..size).chain(0..size - from).collect())
+        let mut rows = room(size)?;
+        rows.extend((size - from..size).chain(0..size - from));
+        self.index_rows(at, rows)
     }
 
     /// `length` rows along a batch dim from `start` on; a negative start counts from the end. Tensors share storage.
@@ -167,11 +176,11 @@ impl LazyStack {
                 within.iter().zip(theirs).map(|(new, old)| if *new < 0 { old } else { *new }).collect();
             member.expand(&sizes)
         });
-        Some(expanded.map(|mut stack| {
-            if let [only] = stack.members.as_slice() {
-                stack.members = (0..count).map(|_| only.shallow_clone()).collect();
-            }
-            TensorDict::lazy(stack)
+        Some(expanded.and_then(|stack| {
+            let [only] = stack.members.as_slice() else { return Ok(TensorDict::lazy(stack)) };
+            let mut members = room(count)?;
+            members.extend((0..count).map(|_| only.shallow_clone()));
+            Ok(TensorDict::lazy(stack.with_members(members)))
         }))
     }
 }

@@ -269,7 +269,11 @@ impl LazyStack {
     /// The entries that all members have, dense, of no rows: in the shapes of the first member.
     fn index_nothing(&self, items: &[Index]) -> Result<TensorDict> {
         let Some(first) = self.members.first() else {
-            return Ok(TensorDict::lazy(self.shallow_clone()));
+            if items.iter().all(|item| *item == Index::from(..)) {
+                return Ok(TensorDict::lazy(self.shallow_clone()));
+            }
+            let blank = Dense { batch_size: self.batch_size(), device: self.device(), ..Dense::default() };
+            return blank.index_by(items).map(TensorDict::dense);
         };
         let keys: Vec<_> = first.leaf_keys().into_iter().filter(|key| self.has(key.names())).collect();
         let one = TensorDict::lazy(self.with_members(vec![first.select(keys)?])).contiguous()?;
@@ -278,10 +282,10 @@ impl LazyStack {
         for item in &mut items {
             dims += dims_of(item);
             if dims_of(item) == 1 && dims == self.stack_dim + 1 {
-                *item = match item {
-                    Index::Grid { shape, .. } => Index::Grid { rows: vec![], shape: shape.clone() },
-                    Index::Slice { .. } => Index::from(0..0),
-                    _ => Index::Rows(vec![]),
+                // Lists keep their lengths, since others may be broadcast to them.
+                *item = match grid(item, self.members.len() as i64)? {
+                    Some((rows, shape)) => Index::Grid { rows: vec![0; rows.len()], shape },
+                    None => Index::from(0..0),
                 };
             }
         }

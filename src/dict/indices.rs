@@ -230,6 +230,10 @@ pub(super) fn apply(tensor: &Tensor, items: &[Index]) -> Result<Tensor> {
 
 /// The sizes that a batch of these sizes has after the items.
 pub(super) fn sizes_after(sizes: &[i64], items: &[Index]) -> Result<Vec<i64>> {
-    let probe = Tensor::f_zeros([0i64; 0], (Kind::Uint8, Device::Cpu))?.f_expand(sizes, false)?;
-    Ok(apply(&probe, items)?.size())
+    // The last dim, of size 0, keeps libtorch from making elements.
+    let probed = [sizes, &[0]].concat();
+    let probe = Tensor::f_zeros(0, (Kind::Uint8, Device::Cpu))?.f_expand(&probed, false)?;
+    let mut sizes = apply(&probe, items)?.size();
+    sizes.pop();
+    Ok(sizes)
 }

@@ -61,6 +61,24 @@ impl TensorDict {
         self.for_parts(&mut |part| part.set_lock(below));
     }
 
+    /// Locks a shallow clone, and each part of it, as what it is a clone of.
+    pub(super) fn lock_as(&mut self, other: &TensorDict) {
+        self.lock = other.lock;
+        match (&mut self.body, &other.body) {
+            (Body::Dense(dense), Body::Dense(theirs)) => {
+                for pair in dense.entries.values_mut().zip(theirs.entries.values()) {
+                    if let (Entry::Dict(dict), Entry::Dict(other)) = pair {
+                        dict.lock_as(other);
+                    }
+                }
+            }
+            (Body::Lazy(stack), Body::Lazy(theirs)) => {
+                stack.members.iter_mut().zip(&theirs.members).for_each(|(member, other)| member.lock_as(other));
+            }
+            _ => {}
+        }
+    }
+
     fn for_parts(&mut self, visit: &mut dyn FnMut(&mut TensorDict)) {
         match &mut self.body {
             Body::Dense(dense) => {

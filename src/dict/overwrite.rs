@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tch::{Kind, TchError, Tensor};
 
-use super::operand::ensure_defined;
+use super::operand::ensure_shaped;
 use crate::error::{Error, Result};
 
 /// Tensors to write into and the values to write.
@@ -14,7 +14,7 @@ pub(super) struct Overwrites(Vec<(Tensor, Tensor)>);
 impl Overwrites {
     /// Takes note of a write if it is possible.
     pub(super) fn add(&mut self, tensor: &Tensor, values: Tensor) -> Result<()> {
-        ensure_defined(&values)?;
+        ensure_shaped(&values)?;
         if tensor.size() != values.size() {
             return Err(Error::shape(format!(
                 "the entry has shape {:?}, the values to write have {:?}",
@@ -22,12 +22,7 @@ impl Overwrites {
                 values.size()
             )));
         }
-        if has_strides(tensor)
-            && tensor.size().iter().zip(tensor.stride()).any(|(size, stride)| *size > 1 && stride == 0)
-        {
-            return Err(Error::shape("elements of the entry share memory, as of an expanded tensor")
-                .remedy("write into a deep_clone"));
-        }
+        ensure_writable(tensor, &values)?;
         if tensor.requires_grad() && tensor.f_is_leaf()? && gradients_are_recorded()? {
             let text = "gradients are recorded for the entry, a leaf tensor; write within tch::no_grad, or detach it";
             return Err(TchError::Torch(text.to_owned()).into());
@@ -55,6 +50,20 @@ impl Overwrites {
 }
 
 /// Whether the tensor lies in memory with strides; sparse ones don't.
+/// Fails if libtorch would refuse to write, which it would only say once other entries are written.
+pub(super) fn ensure_writable(tensor: &Tensor, values: &Tensor) -> Result<()> {
+    let strided = has_strides(tensor);
+    if strided != has_strides(values) || (!strided && !(tensor.is_sparse() && values.is_sparse())) {
+        return Err(Error::shape("the entry and the values to write are not both dense, or not both sparse")
+            .remedy("to_dense makes a dense tensor"));
+    }
+    if strided && tensor.size().iter().zip(tensor.stride()).any(|(size, stride)| *size > 1 && stride == 0) {
+        return Err(Error::shape("elements of the entry share memory, as of an expanded tensor")
+            .remedy("write into a deep_clone"));
+    }
+    Ok(())
+}
+
 fn has_strides(tensor: &Tensor) -> bool {
     !tensor.is_sparse() && !tensor.is_mkldnn() && tensor.f_internal_has_same_storage_numel(tensor).is_ok()
 }

@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::lazy::{LazyStack, new_dim};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -56,7 +56,7 @@ impl TensorDict {
             return self.dense_op(
                 |dense| Dense { batch_size: new.clone(), names: Vec::new(), ..dense.emptied() },
                 &|tensor| {
-                    let sizes = [&new[..], &tensor.size()[old.len()..]].concat();
+                    let sizes = [&new[..], &dims_beyond(tensor, &old)?].concat();
                     if copies {
                         return Ok(tensor.f_reshape(&sizes)?);
                     }

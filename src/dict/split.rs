@@ -1,11 +1,11 @@
 //! Taking a tensordict apart along a batch dim.
 
-use super::TensorDict;
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::lazy::LazyStack;
 use super::tensordict::Body;
+use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{Index, room};
 
 impl TensorDict {
     /// One tensordict for each place along a batch dim, which it loses; tensors share storage. Along its
@@ -19,14 +19,18 @@ impl TensorDict {
         let at = self.batch_dim(dim)?;
         match &self.body {
             Body::Dense(dense) => {
-                let size = usize::try_from(dense.batch_size[at]).unwrap_or_default();
+                let size = dense.batch_size[at].max(0);
                 let mut emptied = dense.emptied();
                 emptied.batch_size.remove(at);
                 if !emptied.names.is_empty() {
                     emptied.names.remove(at);
                 }
-                let mut parts: Vec<Dense> = (0..size).map(|_| emptied.emptied()).collect();
+                let mut parts: Vec<Dense> = room(size)?;
+                parts.extend((0..size).map(|_| emptied.emptied()));
                 for (name, entry) in &dense.entries {
+                    if let Entry::Tensor(tensor) = entry {
+                        dims_beyond(tensor, &dense.batch_size).map_err(|error| error.below(name))?;
+                    }
                     let pieces = entry.shallow_clone().unbind(at).map_err(|error| error.below(name))?;
                     for (part, piece) in parts.iter_mut().zip(pieces) {
                         part.entries.insert(name.clone(), piece);
@@ -43,6 +47,10 @@ impl TensorDict {
                     return Err(Error::shape(format!(
                         "the members differ along dim {at}, so the stack can't be taken apart along it"
                     )));
+                }
+                if stack.members.is_empty() {
+                    let pieces = stack.blank.unbind(within as i64)?.into_iter();
+                    return Ok(pieces.map(|piece| stack.emptied(piece, stack_dim)).collect());
                 }
                 let mut columns: Vec<Vec<TensorDict>> = Vec::new();
                 for member in &stack.members {
@@ -84,6 +92,10 @@ impl TensorDict {
         match &self.body {
             Body::Lazy(stack) if at != stack.stack_dim => {
                 let (within, _) = stack.around(at);
+                if stack.members.is_empty() {
+                    let pieces = stack.blank.split(sizes, within as i64)?.into_iter();
+                    return Ok(pieces.map(|piece| stack.emptied(piece, stack.stack_dim)).collect());
+                }
                 let mut parts: Vec<Vec<TensorDict>> = sizes.iter().map(|_| Vec::new()).collect();
                 for member in &stack.members {
                     let pieces = member.split(sizes, within as i64)?;
@@ -101,7 +113,7 @@ impl TensorDict {
             }
             Body::Dense(_) => {
                 let mut start = 0;
-                let mut parts = Vec::with_capacity(sizes.len());
+                let mut parts = room(sizes.len() as i64)?;
                 for size in sizes {
                     let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
                     items.push(Index::from(start..start + size));
@@ -126,7 +138,8 @@ impl TensorDict {
             return Err(Error::shape(format!("parts of {size} rows can't be cut from dim {at}, which is {total}")));
         }
         let whole = total / size;
-        let mut sizes: Vec<i64> = (0..whole).map(|_| size).collect();
+        let mut sizes: Vec<i64> = room(whole.saturating_add(1))?;
+        sizes.extend((0..whole).map(|_| size));
         // A dim of no rows is one part.
         if total % size > 0 || total == 0 {
             sizes.push(total % size);

@@ -2,10 +2,12 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::indexing::Route;
 use super::indices::{Indices, apply, grid, sizes_after};
 use super::lazy::LazyStack;
+use super::operand::ensure_shaped;
+use super::overwrite::ensure_writable;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -64,7 +66,7 @@ impl TensorDict {
             return Err(self.missing(&key));
         }
         let items = index.into().spread(&self.batch_size())?;
-        let value = value.into();
+        let value = apart(value.into())?;
         for pass in [Pass::Check, Pass::Write] {
             let written = self.write(key.names(), value.shallow_clone(), &items, pass);
             written.map_err(|error| if error.nested_key().is_some() { error } else { error.at(&key) })?;
@@ -143,11 +145,12 @@ impl TensorDict {
                 for (name, value) in source.items()? {
                     let below = |error: Error| error.below(&name);
                     if !dense.entries.contains_key(&name) {
-                        let made = zeros(&value, source.batch_dims(), &dense.batch_size).map_err(below)?;
-                        match pass {
-                            Pass::Check => continue,
-                            Pass::Write => dense.entries.insert(name.clone(), made),
-                        };
+                        let mut made = zeros(&value, &source.batch_size(), &dense.batch_size).map_err(below)?;
+                        write_entry(&mut made, &value, items, &dense.batch_size, pass).map_err(below)?;
+                        if pass == Pass::Write {
+                            dense.entries.insert(name, made);
+                        }
+                        continue;
                     }
                     dense.write(&name, &value, items, pass).map_err(below)?;
                 }
@@ -166,6 +169,10 @@ impl LazyStack {
             Route::Member { at, items } => return write(&mut self.members[at], value.shallow_clone(), &items),
             Route::Members { parts, shape, place, spaced } => (parts, shape, place, spaced),
         };
+        if parts.is_empty() {
+            let sizes = self.batch_size();
+            return if sizes.contains(&-1) { Ok(()) } else { sizes_after(&sizes, items).map(|_| ()) };
+        }
         let mut pieces = vec![value.shallow_clone()];
         // The value of a batch without dims is everyone's, and so is a dim of size 1.
         for size in &shape {
@@ -210,38 +217,39 @@ fn spaced_entry(entry: Entry, place: usize) -> Result<Entry> {
 
 impl Dense {
     fn write(&mut self, name: &str, value: &Entry, items: &[Index], pass: Pass) -> Result<()> {
-        let batch_size = &self.batch_size;
         let entry = self.entries.get_mut(name).ok_or_else(|| Error::key("there is no such entry"))?;
-        match (entry, value) {
-            (Entry::Tensor(tensor), Entry::Tensor(value)) => write_tensor(tensor, value, items, batch_size, pass),
-            (Entry::Dict(dict), Entry::Dict(value)) => dict.write_dict(value, items, pass),
-            (Entry::NonTensor(values), Entry::NonTensor(value)) => {
-                let written = values.overwritten(value, |places| apply(places, items))?;
-                if pass == Pass::Write {
-                    *values = written;
-                }
-                Ok(())
+        write_entry(entry, value, items, &self.batch_size, pass)
+    }
+}
+
+fn write_entry(entry: &mut Entry, value: &Entry, items: &[Index], batch_size: &[i64], pass: Pass) -> Result<()> {
+    match (entry, value) {
+        (Entry::Tensor(tensor), Entry::Tensor(value)) => write_tensor(tensor, value, items, batch_size, pass),
+        (Entry::Dict(dict), Entry::Dict(value)) => dict.write_dict(value, items, pass),
+        (Entry::NonTensor(values), Entry::NonTensor(value)) => {
+            let written = values.overwritten(value, |places| apply(places, items))?;
+            if pass == Pass::Write {
+                *values = written;
             }
-            (Entry::Jagged(jagged), _) => Err(Error::shape(format!(
-                "the rows of a jagged tensor of shape {:?} can't be written in place, they may differ in length",
-                jagged.shape()
-            ))
-            .remedy("write to its values, or set the whole entry")),
-            (entry, value) => Err(Error::key(format!(
-                "the entry is of kind {}, a value of kind {} can't be written to it",
-                entry.kind(),
-                value.kind()
-            ))),
+            Ok(())
         }
+        (Entry::Jagged(jagged), _) => Err(Error::shape(format!(
+            "the rows of a jagged tensor of shape {:?} can't be written in place, they may differ in length",
+            jagged.shape()
+        ))
+        .remedy("write to its values, or set the whole entry")),
+        (entry, value) => Err(Error::key(format!(
+            "the entry is of kind {}, a value of kind {} can't be written to it",
+            entry.kind(),
+            value.kind()
+        ))),
     }
 }
 
 fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[i64], pass: Pass) -> Result<()> {
     let mut part = sizes_after(batch_size, items)?;
-    part.extend_from_slice(&tensor.size()[batch_size.len()..]);
-    if !value.defined() {
-        return Err(Error::shape("the value is an undefined tensor"));
-    }
+    part.extend(dims_beyond(tensor, batch_size)?);
+    ensure_shaped(value)?;
     let value = value.f_expand(&part, false).map_err(|_| {
         Error::shape(format!("a value of shape {:?} doesn't fit the part, whose shape is {part:?}", value.size()))
     })?;
@@ -249,7 +257,8 @@ fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[
     if tensor.requires_grad() && tensor.is_leaf() {
         return Err(Error::shape("a tensor that requires a gradient can't be written in place").remedy("detach it"));
     }
-    if pass == Pass::Check {
+    ensure_writable(tensor, &value)?;
+    if pass == Pass::Check || value.numel() == 0 {
         return Ok(());
     }
     let simple = |item: &Index| matches!(item, Index::Row(_) | Index::NewAxis | Index::Slice { step: 1.., .. });
@@ -261,6 +270,8 @@ fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[
     let count = batch_size.iter().try_fold(1i64, |count, size| count.checked_mul(*size));
     let count =
         count.ok_or_else(|| Error::shape(format!("a batch of {batch_size:?} has more places than can be counted")))?;
+    // If there is no memory for them, this says so; tch would panic in `arange`, which takes a scalar.
+    drop(Tensor::f_empty(count, (Kind::Int64, Device::Cpu))?);
     let places = Tensor::f_arange(count, (Kind::Int64, Device::Cpu))?.f_view(batch_size)?;
     let places = apply(&places, items)?;
     let shape = places.size();
@@ -277,18 +288,18 @@ fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[
 }
 
 /// An entry of zeros (or nulls) for the whole batch, of which `value` is a part without `dims` leading dims.
-fn zeros(value: &Entry, dims: usize, batch_size: &[i64]) -> Result<Entry> {
+fn zeros(value: &Entry, part: &[i64], batch_size: &[i64]) -> Result<Entry> {
     match value {
         Entry::Tensor(tensor) => {
-            let sizes = [batch_size, &tensor.size()[dims..]].concat();
+            let sizes = [batch_size, &dims_beyond(tensor, part)?].concat();
             Ok(Entry::Tensor(Tensor::f_zeros(sizes, (tensor.f_kind()?, tensor.device()))?))
         }
         Entry::NonTensor(values) => values.nulls(batch_size).map(Entry::NonTensor),
         Entry::Dict(dict) => {
-            let sizes = [batch_size, &dict.batch_size()[dims..]].concat();
+            let sizes = [batch_size, &dict.batch_size()[part.len()..]].concat();
             let mut made = TensorDict::new(sizes.clone());
             for (name, value) in dict.items()? {
-                made.set(name.as_str(), zeros(&value, dict.batch_dims(), &sizes)?)?;
+                made.set(name.as_str(), zeros(&value, &dict.batch_size(), &sizes)?)?;
             }
             Ok(Entry::Dict(made))
         }
@@ -297,6 +308,19 @@ fn zeros(value: &Entry, dims: usize, batch_size: &[i64]) -> Result<Entry> {
 }
 
 /// The same entries in memory of their own, so that writing can't change what is still to be read.
+/// A value whose memory is no part of what is written to.
+fn apart(value: Entry) -> Result<Entry> {
+    match value {
+        Entry::Tensor(tensor) => {
+            ensure_shaped(&tensor)?;
+            // What is no number of its own memory can be none of what is written to either.
+            Ok(Entry::Tensor(tensor.f_alias_copy().unwrap_or(tensor)))
+        }
+        Entry::Dict(dict) => copied(&dict).map(Entry::Dict),
+        other => Ok(other),
+    }
+}
+
 fn copied(source: &TensorDict) -> Result<TensorDict> {
     match &source.body {
         Body::Lazy(stack) => stack.try_map(copied).map(TensorDict::lazy),
@@ -399,7 +423,12 @@ fn gather_entry(entry: &Entry, dim: usize, index: &Tensor) -> Result<Entry> {
 fn gather_tensor(tensor: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     let dims = index.dim();
     let mut sizes = index.size();
-    sizes.extend_from_slice(&tensor.size()[dims..]);
+    let shape = tensor.size();
+    let beyond = shape.get(dims..).ok_or_else(|| {
+        Error::shape(format!("its shape is {shape:?}, of fewer dims than the index, whose shape is {sizes:?}"))
+            .remedy("set it anew: another handle on the tensor resized it")
+    })?;
+    sizes.extend_from_slice(beyond);
     let mut spread = index.f_to_device(tensor.device())?;
     for _ in dims..tensor.dim() {
         spread = spread.f_unsqueeze(-1)?;

@@ -21,6 +21,7 @@ mod engine_plans;
 mod engine_streams;
 #[cfg(feature = "datafusion")]
 mod explain;
+mod hostile;
 mod indexed_writes;
 mod indexing;
 mod jagged;
