@@ -204,6 +204,7 @@ impl Index {
                 Err(Error::index(format!("an index of other dims than one can't be used for {extent}")))
             }
             Index::Slice { step: 0, .. } => Err(Error::index("a slice's step can't be 0")),
+            Index::Slice { .. } if size < 0 => Err(Error::index(format!("{extent} has no rows to slice"))),
             Index::Slice { start, stop, step } => {
                 let cut = |bound: i64, low: i64, high: i64| {
                     let bound = if bound < 0 { bound.saturating_add(size) } else { bound };

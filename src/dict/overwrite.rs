@@ -53,7 +53,7 @@ impl Overwrites {
 /// Fails if libtorch would refuse to write, which it would only say once other entries are written.
 pub(super) fn ensure_writable(tensor: &Tensor, values: &Tensor) -> Result<()> {
     let strided = has_strides(tensor);
-    if strided != has_strides(values) || (!strided && !(tensor.is_sparse() && values.is_sparse())) {
+    if strided != has_strides(values) || !(strided || tensor.is_sparse() && values.is_sparse()) {
         return Err(Error::shape("the entry and the values to write are not both dense, or not both sparse")
             .remedy("to_dense makes a dense tensor"));
     }

@@ -116,6 +116,11 @@ fn more_places_than_memory() {
         assert!(error.is_shape() && error.to_string().contains("memory"), "{at}: {error}");
     }
     assert_eq!(td().repeat_interleave(0, 0).unwrap().batch_size(), [0]);
+    let step = i64::MAX;
+    assert!(TensorDict::new([-1]).index(Index::Slice { start: Some(0), stop: None, step }).is_err());
+    assert!(TensorDict::new([i64::MIN]).flip(&[0]).unwrap_err().is_index());
+    let columns = MultiNestedTensor::try_new(0, i64::MAX, floats(&[0]), longs(&[0])).unwrap();
+    assert!(columns.to_jagged().unwrap_err().is_shape());
     let endless = longs(&[0]).expand([1 << 40], false);
     assert!(Index::from_tensor(&endless).unwrap_err().is_shape());
     assert!(JaggedTensor::try_new(floats(&[0]), endless).unwrap_err().is_shape());
