@@ -140,6 +140,16 @@ impl Selection {
     }
 }
 
+/// An empty list with room for so many items: batches without columns, and expanded tensors, can have more places than
+/// memory.
+pub(crate) fn room<T>(count: i64) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    match usize::try_from(count) {
+        Ok(count) if list.try_reserve_exact(count).is_ok() => Ok(list),
+        _ => Err(Error::shape(format!("{count} places are more than memory holds"))),
+    }
+}
+
 fn walk(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {
     let inside = move |row: &i64| if step > 0 { *row < stop } else { *row > stop };
     std::iter::successors(Some(start), move |row| row.checked_add(step)).take_while(inside)
@@ -157,6 +167,7 @@ impl Index {
         if !index.defined() || index.f_internal_shape_as_tensor().is_err() {
             return Err(Error::index("an undefined or a nested tensor can't be an index"));
         }
+        drop(room::<i64>(i64::try_from(index.numel()).unwrap_or(i64::MAX))?);
         match (index.f_kind()?, index.dim()) {
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 0) => Ok(Index::Row(index.f_int64_value(&[])?)),
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 1) => Ok(Index::Rows(Vec::try_from(index)?)),
@@ -197,6 +208,7 @@ impl Index {
                 Err(Error::index(format!("an index of other dims than one can't be used for {extent}")))
             }
             Index::Slice { step: 0, .. } => Err(Error::index("a slice's step can't be 0")),
+            Index::Slice { .. } if size < 0 => Err(Error::index(format!("{extent} has no rows to slice"))),
             Index::Slice { start, stop, step } => {
                 let cut = |bound: i64, low: i64, high: i64| {
                     let bound = if bound < 0 { bound.saturating_add(size) } else { bound };

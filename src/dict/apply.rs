@@ -3,7 +3,7 @@
 use tch::Tensor;
 
 use super::dense::Dense;
-use super::operand::{Beside, Side, ensure_defined};
+use super::operand::{Beside, Side, ensure_shaped};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -202,7 +202,7 @@ fn visit_entry(
 
 /// The same rows with other values, as many.
 pub(super) fn with_values(jagged: &JaggedTensor, values: Tensor) -> Result<JaggedTensor> {
-    ensure_defined(&values)?;
+    ensure_shaped(&values)?;
     let (before, after) = (jagged.values().size(), values.size());
     if before.first() != after.first() {
         return Err(Error::shape(format!(

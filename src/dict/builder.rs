@@ -185,8 +185,10 @@ impl LazyStackBuilder {
             )));
         }
         let empty = self.members.is_empty();
-        let stack =
-            LazyStack { members: self.members, stack_dim, stack_dim_name: self.stack_dim_name, blank: Box::new(blank) };
+        let mut stack = LazyStack::from_trusted(self.members, stack_dim, self.stack_dim_name);
+        if empty {
+            *stack.blank = blank;
+        }
         if let Some(asked) = self.batch_size.filter(|_| !empty)
             && asked != stack.batch_size()
         {

@@ -1,8 +1,9 @@
 //! A tensordict that holds its entries itself.
 
 use indexmap::IndexMap;
-use tch::Device;
+use tch::{Device, Tensor};
 
+use super::operand::ensure_shaped;
 use super::tensordict::{Fitted, ensure_device};
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -85,10 +86,8 @@ impl Dense {
             }
             entry => entry,
         };
-        if let Entry::Tensor(tensor) = &entry
-            && !tensor.defined()
-        {
-            return Err(Error::shape("the tensor is undefined: it has no shape, dtype or device"));
+        if let Entry::Tensor(tensor) = &entry {
+            ensure_shaped(tensor)?;
         }
         let shape = entry.shape();
         // A ragged dim (-1) is no batch dim, so no size matches it.
@@ -132,5 +131,15 @@ impl Dense {
                 _ => keys.push(key),
             }
         }
+    }
+}
+
+/// The dims of a tensor beyond those of the batch. It had them when it was set, but another handle may have resized it.
+pub(super) fn dims_beyond(tensor: &Tensor, batch_size: &[i64]) -> Result<Vec<i64>> {
+    let shape = tensor.size();
+    match shape.strip_prefix(batch_size) {
+        Some(beyond) => Ok(beyond.to_vec()),
+        None => Err(Error::shape(format!("its shape is {shape:?}, but the batch size is {batch_size:?}"))
+            .remedy("set it anew: another handle on the tensor resized it")),
     }
 }

@@ -51,10 +51,12 @@ impl Entry {
         }
     }
 
-    /// The shape, batch first; -1 for a ragged dim. For a dict, its batch size.
+    /// The shape, batch first; -1 for a ragged dim and for each dim of one of libtorch's nested tensors. For a dict, its
+    /// batch size.
     pub fn shape(&self) -> Vec<i64> {
         match self {
-            Entry::Tensor(tensor) => tensor.size(),
+            Entry::Tensor(tensor) if tensor.f_internal_shape_as_tensor().is_ok() => tensor.size(),
+            Entry::Tensor(tensor) => vec![-1; tensor.dim()],
             Entry::Jagged(jagged) => jagged.shape(),
             Entry::NonTensor(values) => values.batch_size().to_vec(),
             Entry::Dict(dict) => dict.batch_size(),

@@ -1,13 +1,12 @@
 //! Batches repeated.
 
 use super::TensorDict;
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::lazy::LazyStack;
-use super::split::room;
 use super::stack::maybe_dense;
 use super::tensordict::Body;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{Index, room};
 
 impl TensorDict {
     /// The batch repeated along dims of size 1 and along new dims in front, without a copy: tensors share storage. -1
@@ -62,7 +61,7 @@ impl TensorDict {
                 let names = if dense.names.is_empty() { Vec::new() } else { none.chain(dense.names.clone()).collect() };
                 Dense { batch_size: new.clone(), names, ..dense.emptied() }
             },
-            &|tensor| Ok(tensor.f_expand([&new[..], &tensor.size()[old.len()..]].concat(), false)?),
+            &|tensor| Ok(tensor.f_expand([&new[..], &dims_beyond(tensor, &old)?].concat(), false)?),
             &|dict| dict.expand(&[&new[..], &dict.batch_size()[old.len()..]].concat()),
         )
     }
@@ -89,7 +88,7 @@ impl TensorDict {
             if !repeated.members.is_empty() {
                 members.extend((0..times).flat_map(|_| repeated.members.iter().map(TensorDict::shallow_clone)));
             }
-            return Ok(TensorDict::lazy(LazyStack { members, ..repeated }));
+            return Ok(TensorDict::lazy(repeated.with_members(members)));
         }
         let grown = sizes.iter().zip(repeats).map(|(size, count)| size.checked_mul(*count)).collect::<Option<Vec<_>>>();
         let grown = grown.ok_or_else(|| Error::shape("more rows than can be counted"))?;
@@ -121,7 +120,8 @@ impl TensorDict {
                 stack.remade(stack.stack_dim, repeat).map(TensorDict::lazy)
             }
             _ => {
-                let size = self.batch_size()[at];
+                // Rows repeated no times are none, however many.
+                let size = if count > 0 { self.batch_size()[at] } else { 0 };
                 let mut rows = room(size.saturating_mul(count))?;
                 rows.extend((0..size).flat_map(|row| (0..count).map(move |_| row)));
                 self.index_rows(at, rows)

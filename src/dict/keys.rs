@@ -80,10 +80,27 @@ impl TensorDict {
     #[must_use]
     pub fn exclude<K: Into<NestedKey>>(&self, keys: impl IntoIterator<Item = K>) -> TensorDict {
         let mut rest = self.shallow_clone();
-        for key in keys {
-            rest.take(key.into().names());
+        let mut roots = indexmap::IndexSet::new();
+        for key in keys.into_iter().map(Into::into) {
+            match key.names() {
+                [name] => {
+                    roots.insert(name.clone());
+                }
+                names => {
+                    rest.take(names);
+                }
+            }
         }
+        // All at once: to take one out moves those behind it.
+        rest.take_roots(&roots);
         rest
+    }
+
+    fn take_roots(&mut self, names: &indexmap::IndexSet<String>) {
+        match &mut self.body {
+            Body::Dense(dense) => dense.entries.retain(|name, _| !names.contains(name)),
+            Body::Lazy(stack) => stack.members.iter_mut().for_each(|member| member.take_roots(names)),
+        }
     }
 
     /// One tensordict for each set of keys, and last one with the rest; storage is shared.

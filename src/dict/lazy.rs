@@ -22,8 +22,7 @@ pub(super) struct LazyStack {
 impl LazyStack {
     /// A stack of members that were checked against each other, at least one.
     pub(super) fn from_trusted(members: Vec<TensorDict>, stack_dim: usize, stack_dim_name: Option<String>) -> Self {
-        let blank = members.first().map(TensorDict::blank).unwrap_or_default();
-        LazyStack { members, stack_dim, stack_dim_name, blank: Box::new(blank) }
+        LazyStack { members, stack_dim, stack_dim_name, blank: Box::default() }
     }
 
     /// Checks that tensordicts can be stacked: as many batch dims, one device, with `strict` one batch size.
@@ -75,18 +74,23 @@ impl LazyStack {
     }
 
     /// The same stack over members made from these one by one.
-    pub(super) fn try_map(&self, make: impl FnMut(&TensorDict) -> Result<TensorDict>) -> Result<LazyStack> {
+    pub(super) fn try_map(&self, mut make: impl FnMut(&TensorDict) -> Result<TensorDict>) -> Result<LazyStack> {
+        if self.members.is_empty() {
+            let blank = Box::new(make(&self.blank)?);
+            return Ok(LazyStack { blank, ..self.with_members(Vec::new()) });
+        }
         Ok(self.with_members(self.members.iter().map(make).collect::<Result<_>>()?))
     }
 
     /// The same dim and name over other members.
     pub(super) fn with_members(&self, members: Vec<TensorDict>) -> LazyStack {
-        LazyStack {
-            members,
-            stack_dim: self.stack_dim,
-            stack_dim_name: self.stack_dim_name.clone(),
-            blank: Box::new(self.blank.shallow_clone()),
-        }
+        let blank = match self.members.first() {
+            _ if !members.is_empty() => TensorDict::default(),
+            Some(first) => first.blank(),
+            None => self.blank.shallow_clone(),
+        };
+        let (stack_dim, stack_dim_name) = (self.stack_dim, self.stack_dim_name.clone());
+        LazyStack { members, stack_dim, stack_dim_name, blank: Box::new(blank) }
     }
 
     /// For a batch dim that is not the stack dim: where it is in the members, and where the stack dim is

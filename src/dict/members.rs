@@ -144,7 +144,9 @@ impl LazyStack {
             }
             (None, None) => return Ok(()),
         };
-        let sizes = if self.members.is_empty() { first.batch_size() } else { self.member_batch_size() };
+        let sizes = first.batch_size();
+        // Any size goes along a dim in which members differ already.
+        let ragged = |dim: usize| self.members.iter().any(|member| member.batch_size().get(dim) != sizes.get(dim));
         for newcomer in newcomers {
             if newcomer.device() != first.device() {
                 return Err(Error::device(format!(
@@ -156,8 +158,9 @@ impl LazyStack {
             }
             let theirs = newcomer.batch_size();
             let fits =
-                theirs.len() == sizes.len() && sizes.iter().zip(&theirs).all(|(size, s)| *size == -1 || size == s);
+                theirs.len() == sizes.len() && (0..sizes.len()).all(|dim| theirs[dim] == sizes[dim] || ragged(dim));
             if !fits {
+                let sizes = if self.members.is_empty() { sizes } else { self.member_batch_size() };
                 return Err(Error::shape(format!(
                     "Batch sizes in tensordicts differs: the members have {sizes:?}, the new one has {theirs:?}"
                 )));
@@ -167,9 +170,6 @@ impl LazyStack {
     }
 
     fn adopt(&mut self, at: usize, members: Vec<TensorDict>) {
-        if let (true, Some(first)) = (self.members.is_empty(), members.first()) {
-            *self.blank = first.blank();
-        }
         self.members.splice(at..at, members);
     }
 }

@@ -67,7 +67,9 @@ impl TensorDict {
                 if stack.stack_dim < names.len() {
                     stack.stack_dim_name = names.remove(stack.stack_dim);
                 }
-                stack.blank.put_names(&names);
+                if stack.members.is_empty() {
+                    stack.blank.put_names(&names);
+                }
                 stack.members.iter_mut().for_each(|member| member.put_names(&names));
             }
         }

@@ -1,6 +1,7 @@
 //! Lists nested as the batch is.
 
 use super::lazy::LazyStack;
+use super::operand::ensure_shaped;
 use super::stack::stack_entries;
 use super::tensordict::{Body, Fitted};
 use super::{Entry, TensorDict};
@@ -137,7 +138,12 @@ fn ensure_length(length: usize, size: usize) -> Result<()> {
 /// The items of a list as one entry whose leading dims are `batch_size`.
 fn gather(items: Nested<Entry>, batch_size: &[i64]) -> Result<Entry> {
     let (list, size) = match (items, batch_size) {
-        (Nested::Value(entry), _) => return Ok(entry),
+        (Nested::Value(entry), _) => {
+            if let Entry::Tensor(tensor) = &entry {
+                ensure_shaped(tensor)?;
+            }
+            return Ok(entry);
+        }
         (Nested::List(list), [size, ..]) => (list, *size),
         (Nested::List(list), []) => {
             return Err(Error::shape(format!("a list of {} items where the batch has no dim left", list.len()))

@@ -69,7 +69,7 @@ pub(super) enum Beside {
 impl Side {
     /// A tensor that torch can broadcast to the batch size.
     pub(super) fn broadcast(tensor: &Tensor, batch_size: &[i64]) -> Result<Side> {
-        ensure_defined(tensor)?;
+        ensure_shaped(tensor)?;
         let sizes = tensor.size();
         let fits = sizes.len() <= batch_size.len()
             && sizes.iter().rev().zip(batch_size.iter().rev()).all(|(size, batch)| *size == 1 || size == batch);
@@ -87,7 +87,7 @@ impl Side {
 
     /// A tensor whose shape is the batch size or its first dims.
     pub(super) fn covering(tensor: &Tensor, batch_size: &[i64]) -> Result<Side> {
-        ensure_defined(tensor)?;
+        ensure_shaped(tensor)?;
         let sizes = tensor.size();
         if !batch_size.starts_with(&sizes) || sizes.contains(&-1) {
             return Err(Error::shape(format!(
@@ -203,10 +203,14 @@ pub(super) fn with_dims(tensor: &Tensor, dims: usize) -> Result<Tensor> {
     Ok(longer)
 }
 
-pub(super) fn ensure_defined(tensor: &Tensor) -> Result<()> {
-    match tensor.defined() {
-        true => Ok(()),
-        false => Err(Error::shape("the tensor is undefined: it has no shape, dtype or device")),
+pub(super) fn ensure_shaped(tensor: &Tensor) -> Result<()> {
+    if !tensor.defined() {
+        return Err(Error::shape("the tensor is undefined: it has no shape, dtype or device"));
+    }
+    match tensor.f_internal_shape_as_tensor() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::shape("the tensor is one of libtorch's nested tensors, which have no one shape")
+            .remedy("JaggedTensor::from_strided_nested makes a jagged tensor of it")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tch::{Kind, TchError, Tensor};
 
-use super::operand::ensure_defined;
+use super::operand::ensure_shaped;
 use crate::error::{Error, Result};
 
 /// Tensors to write into and the values to write.
@@ -14,7 +14,7 @@ pub(super) struct Overwrites(Vec<(Tensor, Tensor)>);
 impl Overwrites {
     /// Takes note of a write if it is possible.
     pub(super) fn add(&mut self, tensor: &Tensor, values: Tensor) -> Result<()> {
-        ensure_defined(&values)?;
+        ensure_shaped(&values)?;
         if tensor.size() != values.size() {
             return Err(Error::shape(format!(
                 "the entry has shape {:?}, the values to write have {:?}",
@@ -22,6 +22,7 @@ impl Overwrites {
                 values.size()
             )));
         }
+        ensure_same_layout(tensor, &values)?;
         ensure_writable(tensor)?;
         self.0.push((tensor.shallow_clone(), values));
         Ok(())
@@ -61,6 +62,16 @@ pub(super) fn ensure_writable(tensor: &Tensor) -> Result<()> {
         return Err(TchError::Torch(text.to_owned()).into());
     }
     Ok(())
+}
+
+/// Fails if libtorch would refuse to copy one into the other, which it would only say once other entries are written.
+pub(super) fn ensure_same_layout(tensor: &Tensor, values: &Tensor) -> Result<()> {
+    let strided = has_strides(tensor);
+    if strided == has_strides(values) && (strided || tensor.is_sparse() && values.is_sparse()) {
+        return Ok(());
+    }
+    Err(Error::shape("the entry and the values to write are not both dense, or not both sparse")
+        .remedy("to_dense makes a dense tensor"))
 }
 
 /// Whether the tensor lies in memory with strides; sparse ones don't.

@@ -111,7 +111,12 @@ fn gather_entry(entry: &Entry, dim: usize, index: &Tensor) -> Result<Entry> {
 fn gather_tensor(tensor: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
     let dims = index.dim();
     let mut sizes = index.size();
-    sizes.extend_from_slice(&tensor.size()[dims..]);
+    let shape = tensor.size();
+    let beyond = shape.get(dims..).ok_or_else(|| {
+        Error::shape(format!("its shape is {shape:?}, of fewer dims than the index, whose shape is {sizes:?}"))
+            .remedy("set it anew: another handle on the tensor resized it")
+    })?;
+    sizes.extend_from_slice(beyond);
     let mut spread = index.f_to_device(tensor.device())?;
     for _ in dims..tensor.dim() {
         spread = spread.f_unsqueeze(-1)?;

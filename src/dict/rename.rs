@@ -1,5 +1,7 @@
 //! Entries under other keys.
 
+use indexmap::IndexSet;
+
 use super::tensordict::{Body, Fitted};
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -157,7 +159,7 @@ impl TensorDict {
             }),
             Body::Lazy(stack) => {
                 stack.members.iter().try_for_each(TensorDict::ensure_members_share_keys)?;
-                let shared = self.nested_keys();
+                let shared: IndexSet<NestedKey> = self.nested_keys().into_iter().collect();
                 let mut keys = stack.members.iter().flat_map(TensorDict::nested_keys);
                 match keys.find(|key| !shared.contains(key)) {
                     None => Ok(()),

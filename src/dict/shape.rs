@@ -2,13 +2,13 @@
 
 use tch::Tensor;
 
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::lazy::{LazyStack, new_dim};
-use super::split::room;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::index::room;
 
 impl TensorDict {
     /// The batch in another shape of as many places; one size may be -1 and is worked out. Names are lost.
@@ -59,7 +59,7 @@ impl TensorDict {
         self.dense_op(
             |dense| Dense { batch_size: new.clone(), names: Vec::new(), ..dense.emptied() },
             &|tensor| {
-                let sizes = [&new[..], &tensor.size()[old.len()..]].concat();
+                let sizes = [&new[..], &dims_beyond(tensor, &old)?].concat();
                 if copies {
                     return Ok(tensor.f_reshape(&sizes)?);
                 }
@@ -389,12 +389,7 @@ impl LazyStack {
         stack_dim: usize,
         make: impl Fn(&TensorDict) -> Result<TensorDict>,
     ) -> Result<LazyStack> {
-        let members = self.members.iter().map(&make).collect::<Result<Vec<_>>>()?;
-        let blank = match members.first() {
-            Some(member) => member.blank(),
-            None => make(&self.blank)?,
-        };
-        Ok(LazyStack { members, stack_dim, stack_dim_name: self.stack_dim_name.clone(), blank: Box::new(blank) })
+        Ok(LazyStack { stack_dim, ..self.try_map(make)? })
     }
 }
 

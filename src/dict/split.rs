@@ -1,11 +1,11 @@
 //! Taking a tensordict apart along a batch dim.
 
-use super::TensorDict;
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::lazy::LazyStack;
 use super::tensordict::Body;
+use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{Index, room};
 
 impl TensorDict {
     /// One tensordict for each place along a batch dim, which it loses; tensors share storage. Along its
@@ -28,6 +28,9 @@ impl TensorDict {
                 let mut parts: Vec<Dense> = room(size)?;
                 parts.extend((0..size).map(|_| emptied.emptied()));
                 for (name, entry) in &dense.entries {
+                    if let Entry::Tensor(tensor) = entry {
+                        dims_beyond(tensor, &dense.batch_size).map_err(|error| error.below(name))?;
+                    }
                     let pieces = entry.shallow_clone().unbind(at).map_err(|error| error.below(name))?;
                     for (part, piece) in parts.iter_mut().zip(pieces) {
                         part.entries.insert(name.clone(), piece);
@@ -45,7 +48,8 @@ impl TensorDict {
                 }
                 if stack.members.is_empty() {
                     let blanks = stack.blank.unbind(within as i64)?.into_iter();
-                    let empty = |blank| LazyStack { stack_dim, blank: Box::new(blank), ..stack.emptied() };
+                    let empty =
+                        |blank| LazyStack { stack_dim, blank: Box::new(blank), ..stack.with_members(Vec::new()) };
                     return Ok(blanks.map(|blank| TensorDict::lazy(empty(blank)).locked_with(self)).collect());
                 }
                 let mut columns: Vec<Vec<TensorDict>> = Vec::new();
@@ -88,7 +92,7 @@ impl TensorDict {
         match &self.body {
             Body::Lazy(stack) if at != stack.stack_dim => {
                 let (within, _) = stack.around(at);
-                let mut parts: Vec<LazyStack> = sizes.iter().map(|_| stack.emptied()).collect();
+                let mut parts: Vec<LazyStack> = sizes.iter().map(|_| stack.with_members(Vec::new())).collect();
                 for member in &stack.members {
                     let pieces = member.split(sizes, within as i64)?;
                     parts.iter_mut().zip(pieces).for_each(|(part, piece)| part.members.push(piece));
@@ -103,13 +107,13 @@ impl TensorDict {
                 let mut members = stack.members.iter().map(TensorDict::handle);
                 let part = |size: &i64| {
                     let members = members.by_ref().take(usize::try_from(*size).unwrap_or_default()).collect();
-                    TensorDict::lazy(LazyStack { members, ..stack.emptied() })
+                    TensorDict::lazy(LazyStack { members, ..stack.with_members(Vec::new()) })
                 };
                 Ok(sizes.iter().map(part).collect())
             }
             Body::Dense(_) => {
                 let mut start = 0;
-                let mut parts = Vec::with_capacity(sizes.len());
+                let mut parts = room(sizes.len() as i64)?;
                 for size in sizes {
                     let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
                     items.push(Index::from(start..start + size));
@@ -215,19 +219,4 @@ impl TensorDict {
             ))),
         }
     }
-}
-
-impl LazyStack {
-    /// The same stack without its members.
-    fn emptied(&self) -> LazyStack {
-        let blank = self.members.first().map_or_else(|| self.blank.shallow_clone(), TensorDict::blank);
-        LazyStack { blank: Box::new(blank), ..self.with_members(Vec::new()) }
-    }
-}
-
-/// Room for `count` items, if memory can hold them.
-pub(super) fn room<T>(count: i64) -> Result<Vec<T>> {
-    let mut items = Vec::new();
-    let reserved = usize::try_from(count).is_ok_and(|count| items.try_reserve_exact(count).is_ok());
-    if reserved { Ok(items) } else { Err(Error::shape(format!("{count} items are more than memory holds"))) }
 }

@@ -310,12 +310,12 @@ impl TensorDict {
             }
             (Body::Dense(dense), Plan::Whole(whole)) => *dense = whole,
             (Body::Lazy(stack), Plan::Members { plans, more }) => {
+                if let (true, Some(first)) = (plans.is_empty(), stack.members.first()) {
+                    *stack.blank = first.blank();
+                }
                 stack.members.truncate(plans.len());
                 for (member, plan) in stack.members.iter_mut().zip(plans) {
                     member.carry_out(plan);
-                }
-                if let (true, Some(first)) = (stack.members.is_empty(), more.first()) {
-                    *stack.blank = first.blank();
                 }
                 stack.members.extend(more);
             }

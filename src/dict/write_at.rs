@@ -4,6 +4,7 @@ use super::dense::Dense;
 use super::indexing::Route;
 use super::indices::{Indices, apply, sizes_after};
 use super::lazy::LazyStack;
+use super::operand::ensure_shaped;
 use super::tensordict::Body;
 use super::write_leaf::{copied, zeros};
 use super::{Entry, TensorDict};
@@ -69,7 +70,11 @@ impl TensorDict {
         }
         let items = index.into().spread(&self.batch_size())?;
         let dims = sizes_after(&self.batch_size(), &items)?.len() + self.rest_dims(key.names()).unwrap_or_default();
-        let value = padded(copied(&value.into())?, dims)?;
+        let value = value.into();
+        if let Entry::Tensor(tensor) = &value {
+            ensure_shaped(tensor).map_err(|error| error.at(&key))?;
+        }
+        let value = padded(copied(&value)?, dims)?;
         for pass in [Pass::Check, Pass::Write] {
             let written = self.write(key.names(), &value, &items, pass);
             written.map_err(|error| if error.nested_key().is_some() { error } else { error.at(&key) })?;
@@ -280,6 +285,10 @@ impl LazyStack {
             Route::Member { at, items } => return write(&mut self.members[at], value.shallow_clone(), &items),
             Route::Members { parts, shape, place, spaced } => (parts, shape, place, spaced),
         };
+        if parts.is_empty() {
+            let sizes = self.batch_size();
+            return if sizes.contains(&-1) { Ok(()) } else { sizes_after(&sizes, items).map(|_| ()) };
+        }
         let mut pieces = vec![value.shallow_clone()];
         // What is one along a dim is everyone's.
         for size in &shape {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use tch::Tensor;
 
-use super::dense::Dense;
+use super::dense::{Dense, dims_beyond};
 use super::indices::{apply, coordinates, sizes_after};
-use super::overwrite::ensure_writable;
+use super::operand::ensure_shaped;
+use super::overwrite::{ensure_same_layout, ensure_writable};
 use super::write_at::Pass;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -78,10 +79,8 @@ fn write_rows(jagged: &JaggedTensor, value: &Entry, items: &[Index], pass: Pass)
 
 fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[i64], pass: Pass) -> Result<()> {
     let part = sizes_after(batch_size, items)?;
-    let rest = tensor.size().split_off(batch_size.len());
-    if !value.defined() {
-        return Err(Error::shape("the value is an undefined tensor"));
-    }
+    let rest = dims_beyond(tensor, batch_size)?;
+    ensure_shaped(value)?;
     let sizes = [part.as_slice(), &rest].concat();
     // Dims that are missing would be taken for others.
     let expanded = if value.dim() == sizes.len() { value.f_expand(&sizes, false).ok() } else { None };
@@ -89,8 +88,9 @@ fn write_tensor(tensor: &Tensor, value: &Tensor, items: &[Index], batch_size: &[
         Error::shape(format!("a value of shape {:?} doesn't fit the part, whose shape is {sizes:?}", value.size()))
     })?;
     let value = expanded.f_to_device(tensor.device())?.f_to_kind(tensor.f_kind()?)?;
+    ensure_same_layout(tensor, &value)?;
     ensure_writable(tensor)?;
-    if pass != Pass::Write {
+    if pass != Pass::Write || value.numel() == 0 {
         return Ok(());
     }
     let simple = |item: &Index| matches!(item, Index::Row(_) | Index::NewAxis | Index::Slice { step: 1.., .. });

@@ -9,6 +9,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::Value;
 use crate::error::{Error, Result};
+use crate::index::room;
 
 /// A column that stays as Arrow has it: strings, times, decimals, lists of lists, …
 ///
@@ -113,6 +114,7 @@ impl NonTensorStack {
             .f_view(self.batch_size.as_slice())?;
         let arranged = arrange(&places)?;
         let batch_size = arranged.size();
+        drop(room::<i64>(i64::try_from(arranged.numel()).unwrap_or(i64::MAX))?);
         let places = Vec::<i64>::try_from(arranged.f_to_device(Device::Cpu)?.f_reshape([-1])?)?;
         let start = places.first().copied().unwrap_or_default();
         if places.iter().zip(start..).all(|(place, expected)| *place == expected) {
@@ -164,7 +166,11 @@ impl NonTensorStack {
     /// The pieces along a batch dim.
     pub(crate) fn unbind(&self, dim: usize) -> Result<Vec<NonTensorStack>> {
         let size = self.batch_size.get(dim).copied().unwrap_or_default();
-        (0..size).map(|at| self.rearrange(|places| Ok(places.f_select(dim as i64, at)?))).collect()
+        let mut pieces = room(size)?;
+        for at in 0..size {
+            pieces.push(self.rearrange(|places| Ok(places.f_select(dim as i64, at)?))?);
+        }
+        Ok(pieces)
     }
 
     /// Values of equal batches along a new dim; at least one.

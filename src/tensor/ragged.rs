@@ -5,7 +5,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::index::Selection;
+use crate::index::{self, Selection};
 
 /// Fails unless `offsets` is `int64[cells + 1]`, starts at 0, never falls, ends at the length of `values`, and
 /// lies on their device. An error names the row, each of `num_cols` cells.
@@ -86,6 +86,7 @@ pub(super) fn promoted<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Res
 
 /// Integers of one dim, read with one copy.
 pub(super) fn to_vec(integers: &Tensor) -> Result<Vec<i64>> {
+    drop(index::room::<i64>(i64::try_from(integers.numel()).unwrap_or(i64::MAX))?);
     Ok(Vec::try_from(&integers.f_to_device(Device::Cpu)?)?)
 }
 

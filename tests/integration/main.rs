@@ -22,6 +22,7 @@ mod engine_streams;
 mod entry_rules;
 #[cfg(feature = "datafusion")]
 mod explain;
+mod hostile;
 mod indexed_writes;
 mod indexing;
 mod jagged;

@@ -25,7 +25,9 @@ impl JaggedTensor {
     ///
     /// A [shape](Error::is_shape) error without rows, which libtorch has no such tensor of.
     pub fn to_strided_nested(&self) -> Result<Tensor> {
-        let trailing = self.values.size().split_off(1);
+        // libtorch reads where the offsets say, and another handle may have changed them.
+        self.validate()?;
+        let trailing = self.shape().split_off(2);
         let rows = self.num_rows();
         if rows == 0 {
             // Of a matrix of no sizes, libtorch reads the first row all the same.

@@ -77,7 +77,7 @@ impl JaggedTensor {
     /// Each row in room for `width`, which all fit into.
     fn spread(&self, lengths: &Tensor, side: PaddingSide, value: Number, width: i64) -> Result<Tensor> {
         let rows = self.num_rows();
-        let trailing = self.values.size().split_off(1);
+        let trailing = self.shape().split_off(2);
         let places = ragged::room(rows, width, &trailing)?;
         let sized = |leading: &[i64]| [leading, &trailing].concat();
         let kind = self.values.f_kind()?;

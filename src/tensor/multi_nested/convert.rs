@@ -2,6 +2,7 @@
 
 use super::MultiNestedTensor;
 use crate::error::{Error, Result};
+use crate::index::room;
 use crate::tensor::{JaggedTensor, ragged};
 
 impl MultiNestedTensor {
@@ -51,10 +52,11 @@ impl MultiNestedTensor {
     ///
     /// Only if libtorch fails.
     pub fn to_jagged(&self) -> Result<Vec<JaggedTensor>> {
-        let columns = (0..self.num_cols).map(|col| {
+        let mut columns = room(self.num_cols)?;
+        for col in 0..self.num_cols {
             let MultiNestedTensor { values, offset, .. } = self.index((.., col))?;
-            Ok(JaggedTensor::from_trusted(values, offset))
-        });
-        columns.collect()
+            columns.push(JaggedTensor::from_trusted(values, offset));
+        }
+        Ok(columns)
     }
 }

@@ -124,7 +124,7 @@ impl MultiNestedTensor {
         let lengths = Tensor::f_cat(&lengths.collect::<Result<Vec<_>>>()?, 1)?;
         let offset = ragged::offsets(&lengths.f_reshape([cells])?)?;
         let starts = offset.f_narrow(0, 0, cells)?.f_reshape([num_rows, num_cols])?;
-        let size = total(parts.iter().map(|(values, ..)| values.size()[0]))?;
+        let size = total(parts.iter().map(|(values, ..)| values.size().first().copied().unwrap_or_default()))?;
         let mut joined = Tensor::f_empty([size], (kind, offset.device()))?;
         let mut col = 0;
         for (values, offset, cols) in parts {

@@ -1,0 +1,220 @@
+//! What nobody sane would pass: it is refused with words, or done right, and never half done.
+
+use std::sync::Arc;
+
+use arrow::array::StringArray;
+use tch::{Device, Kind, Tensor};
+use tensorquery::{
+    Error, Index, JaggedTensor, LazyStackBuilder, MultiNestedTensor, NonTensorStack, PaddingSide, TensorDict,
+};
+
+use crate::show::show;
+
+fn longs(values: &[i64]) -> Tensor {
+    Tensor::from_slice(values)
+}
+
+fn batch(values: &[i64]) -> TensorDict {
+    let entries = [("a", longs(values))];
+    TensorDict::from_entries(entries).unwrap().with_batch_size(&[values.len() as i64]).unwrap()
+}
+
+fn texts(values: &[&str]) -> NonTensorStack {
+    NonTensorStack::new(Arc::new(StringArray::from(values.to_vec())))
+}
+
+fn lazy<const N: usize>(members: [TensorDict; N]) -> TensorDict {
+    TensorDict::lazy_stack(members, 0).unwrap()
+}
+
+fn floats(shape: &[i64]) -> Tensor {
+    Tensor::ones(shape, (Kind::Float, Device::Cpu))
+}
+
+#[test]
+fn nested_tensors_are_refused() {
+    let nested = || JaggedTensor::from_rows(&[longs(&[1, 2]), longs(&[3])]).unwrap().to_strided_nested().unwrap();
+    let stack = || lazy([batch(&[1]), batch(&[2])]);
+    let refused = [
+        TensorDict::new([]).set("x", nested()),
+        stack().set("x", nested()),
+        stack().set_list("x", vec![nested(), nested()]),
+        TensorDict::new([2]).set_list("x", vec![nested(), nested()]),
+        batch(&[1, 2]).set_at("a", nested(), ..),
+        stack().set_at("a", nested(), ..),
+        batch(&[1, 2]).set_("a", nested()),
+        stack().set_("a", nested()),
+        batch(&[1, 2]).apply(|_| Ok(nested())).map(drop),
+        batch(&[1, 2]).add(&nested()).map(drop),
+        batch(&[1, 2]).masked_fill(&nested(), 1).map(drop),
+        batch(&[1, 2]).where_self(&nested(), 1).map(drop),
+        TensorDict::new([2]).set_list("x", vec![Tensor::new(), Tensor::new()]),
+    ];
+    for (at, refused) in refused.into_iter().enumerate() {
+        assert!(refused.unwrap_err().is_shape(), "{at}");
+    }
+}
+
+#[test]
+fn tensors_resized_behind_the_dict() {
+    let made = || {
+        let (mut tensor, mut td) = (floats(&[2, 3]), batch(&[1, 2]));
+        td.set("x", tensor.shallow_clone()).unwrap();
+        let _ = tensor.f_resize_([0i64; 0]).unwrap();
+        td
+    };
+    let refused = [
+        made().reshape(&[1, 2]).map(drop),
+        made().view(&[1, 2]).map(drop),
+        made().expand(&[2, 2]).map(drop),
+        made().unbind(0).map(drop),
+        made().set_at("x", longs(&[3]), 0),
+        batch(&[1, 2]).put_at(.., &made()),
+        made().gather(0, &longs(&[1])).map(drop),
+    ];
+    for (at, refused) in refused.into_iter().enumerate() {
+        let error = refused.unwrap_err();
+        let text = error.to_string();
+        assert!(error.is_shape() && (text.contains("resized it") || text.contains("mismatch")), "{at}: {error}");
+    }
+}
+
+#[test]
+fn offsets_written_behind_the_jagged_tensor() {
+    for shape in [&[][..], &[0], &[1], &[2, 2]] {
+        let (values, mut offsets) = (longs(&[1, 2, 3]), longs(&[0, 2, 3]));
+        let jagged = JaggedTensor::try_new(values, offsets.shallow_clone()).unwrap();
+        let _ = offsets.f_resize_(shape).unwrap();
+        assert!(jagged.shape()[0] >= 0);
+        assert!(jagged.to_strided_nested().is_err(), "{shape:?}");
+        let _ = (jagged.index(0), jagged.unbind(), jagged.max_length(), jagged.mask(PaddingSide::Left, None));
+        let _ = (jagged.to_padded(PaddingSide::Left, 0, None), JaggedTensor::cat(&[&jagged, &jagged]));
+        let _ = (jagged.to_dtype(Kind::Float.into()), MultiNestedTensor::from_jagged(&[&jagged]));
+    }
+    let (values, mut offsets) = (longs(&[1, 2, 3]), longs(&[0, 2, 3]));
+    let jagged = JaggedTensor::try_new(values, offsets.shallow_clone()).unwrap();
+    offsets.copy_(&longs(&[i64::MAX, i64::MAX, i64::MAX]));
+    assert!(jagged.to_strided_nested().unwrap_err().is_shape());
+    assert!(JaggedTensor::cat(&[&jagged, &jagged]).is_ok_and(|joined| joined.row(0).is_ok()));
+}
+
+#[test]
+fn more_places_than_memory() {
+    let td = || TensorDict::new([i64::MAX]);
+    let refused = [
+        td().unbind(0).map(drop),
+        td().to_lazy_stack(0).map(drop),
+        td().roll(1, 0).map(drop),
+        td().split_every(1, 0).map(drop),
+        td().chunk(i64::MAX, 0).map(drop),
+        batch(&[1]).repeat_interleave(i64::MAX, 0).map(drop),
+        lazy([batch(&[1])]).repeat(&[i64::MAX, 1]).map(drop),
+        td().set("x", "text"),
+        TensorDict::new([1 << 40]).set("x", "text"),
+    ];
+    for (at, refused) in refused.into_iter().enumerate() {
+        let error = refused.unwrap_err();
+        assert!(error.is_shape() && error.to_string().contains("memory"), "{at}: {error}");
+    }
+    assert_eq!(td().repeat_interleave(0, 0).unwrap().batch_size(), [0]);
+    let step = i64::MAX;
+    assert!(TensorDict::new([-1]).index(Index::Slice { start: Some(0), stop: None, step }).is_err());
+    assert!(TensorDict::new([i64::MIN]).flip(&[0]).unwrap_err().is_index());
+    let columns = MultiNestedTensor::try_new(0, i64::MAX, floats(&[0]), longs(&[0])).unwrap();
+    assert!(columns.to_jagged().unwrap_err().is_shape());
+    let endless = longs(&[0]).expand([1 << 40], false);
+    assert!(Index::from_tensor(&endless).unwrap_err().is_shape());
+    assert!(JaggedTensor::try_new(floats(&[0]), endless).unwrap_err().is_shape());
+    // Nothing is made for dims that no entry has.
+    assert_eq!(TensorDict::new([1 << 40, 3]).index((.., [0, 1])).unwrap().batch_size(), [1 << 40, 2]);
+    let mut empty = TensorDict::new([1 << 40]);
+    empty.set("x", floats(&[1 << 40, 0])).unwrap();
+    empty.set_at("x", floats(&[0]), [0, 1]).unwrap();
+    let grid = Index::Grid { rows: vec![], shape: vec![i64::MAX, 0] };
+    lazy([batch(&[1])]).set_at("a", longs(&[1]), grid).unwrap();
+}
+
+#[test]
+fn writes_are_whole_or_none() {
+    let mut td = batch(&[1, 2]);
+    td.set("x", floats(&[1]).expand([2], false)).unwrap();
+    let mut source = batch(&[7, 8]);
+    source.set("x", floats(&[2])).unwrap();
+    assert!(td.put_at(.., &source).unwrap_err().is_shape());
+    assert_eq!(show(&td), "{a: int64[2](1, 2), x: float32[2](1, 1)}");
+
+    let mut td = batch(&[1, 2]);
+    let source = TensorDict::from_entries([("t", texts(&["x", "y"]))]).unwrap();
+    assert!(td.put_at(0, &source).unwrap_err().is_shape());
+    assert_eq!(show(&td), "{a: int64[2](1, 2)}");
+
+    let mut td = batch(&[1, 2]);
+    td.set("x", floats(&[2])).unwrap();
+    let mut source = batch(&[7, 8]);
+    source.set("x", floats(&[2]).to_sparse_sparse_dim(1)).unwrap();
+    assert!(td.update_(&source).unwrap_err().is_shape());
+    assert_eq!(show(&td), "{a: int64[2](1, 2), x: float32[2](1, 1)}");
+}
+
+#[test]
+fn values_may_be_parts_of_what_is_written_to() {
+    let whole = batch(&[1, 2, 3, 4]);
+    let value = whole.tensor("a").unwrap().narrow(0, 0, 3);
+    let mut stack = whole.to_lazy_stack(0).unwrap();
+    stack.set_at("a", value, 1..4).unwrap();
+    assert_eq!(show(&whole), "{a: int64[4](1, 1, 2, 3)}");
+}
+
+#[test]
+fn locked_members_stay_locked() {
+    let mut stack = lazy([batch(&[1]).locked(), batch(&[2])]);
+    assert!(stack.edit_member(0, |member| member.set("z", longs(&[1]))).unwrap_err().is_lock());
+    stack.edit_member(0, |member| member.set_("a", longs(&[5]))).unwrap();
+    assert!(stack.members()[0].is_locked());
+}
+
+#[test]
+fn rows_of_values_in_several_dims() {
+    let mut td = TensorDict::new([4]);
+    td.set("s", texts(&["a", "b", "c", "d"])).unwrap();
+    let td = td.reshape(&[2, 2]).unwrap();
+    for (index, expected) in
+        [(Index::from(1), r#"{s: nts("c", "d")}"#), ([1, 0].into(), r#"{s: nts("c", "d", "a", "b")}"#)]
+    {
+        let part = td.index(index).unwrap();
+        assert_eq!(show(&part), expected);
+        assert_eq!(part.non_tensor("s").unwrap().batch_size(), part.batch_size());
+    }
+    assert_eq!(show(&td.index(1..).unwrap()), r#"{s: nts("c", "d")}"#);
+}
+
+#[test]
+fn stacks_without_members_change_shape() {
+    let stack = || LazyStackBuilder::new([]).batch_size([2, 3]).build().unwrap();
+    let size = |td: Result<TensorDict, Error>| td.unwrap().batch_size();
+    assert_eq!(size(stack().flatten(1, 2)), [0, 6]);
+    assert_eq!(size(stack().unflatten(2, &[3, 1])), [0, 2, 3, 1]);
+    assert_eq!(size(stack().permute(&[2, 0, 1])), [3, 0, 2]);
+    assert_eq!(size(stack().index((.., 0))), [0, 3]);
+    assert_eq!(size(stack().repeat(&[i64::MAX, 2, 1])), [0, 4, 3]);
+    assert_eq!(stack().unbind(1).unwrap().len(), 2);
+    assert_eq!(stack().split(&[1, 1], 1).unwrap()[0].batch_size(), [0, 1, 3]);
+    assert_eq!(size(TensorDict::cat([stack(), stack()], 1)), [0, 4, 3]);
+    let grid = Index::Grid { rows: vec![0], shape: vec![1, 1] };
+    assert_eq!(size(lazy([batch(&[1])]).index((grid, Vec::<i64>::new()))), [1, 0]);
+}
+
+#[test]
+fn deep_and_wide() {
+    let mut deep = batch(&[1]);
+    for _ in 0..60 {
+        deep = lazy([deep]);
+    }
+    assert_eq!(deep.shallow_clone().batch_dims(), 61);
+    let members = (0..20_000).map(|_| TensorDict::new([]));
+    let mut wide = TensorDict::lazy_stack(members, 0).unwrap();
+    (0..20_000).for_each(|_| wide.append(TensorDict::new([])).unwrap());
+    let names: Vec<String> = (0..20_000).map(|at| at.to_string()).collect();
+    let dict = TensorDict::from_entries(names.iter().map(|name| (name.as_str(), longs(&[1])))).unwrap();
+    assert!(dict.exclude(names.iter().map(String::as_str)).is_empty());
+}
