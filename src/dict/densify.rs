@@ -3,7 +3,7 @@
 use arrow::array::new_null_array;
 use arrow::datatypes::DataType;
 use indexmap::IndexSet;
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use super::dense::Dense;
 use super::lazy::LazyStack;
@@ -25,7 +25,7 @@ pub enum Ragged {
     Padded {
         /// Where the padding goes.
         side: PaddingSide,
-        /// What it is, cast to each dtype.
+        /// What it is, cast to each dtype. Booleans are false there: a mask is of what there is.
         value: Number,
     },
 }
@@ -38,7 +38,7 @@ impl TensorDict {
     /// A batch dim along which the members differ is no batch dim of the result, unless it is padded.
     ///
     /// ```
-    /// use tch::Tensor;
+    /// use tch::{Kind, Tensor};
     /// use tensorquery::{Ragged, TensorDict};
     ///
     /// let mut members = [TensorDict::new([]), TensorDict::new([])];
@@ -176,6 +176,7 @@ impl LazyStack {
             ))
             .remedy("stack along dim 0, or use densify(Ragged::Padded { .. })")),
             Ragged::Padded { side, value } => {
+                let value = if kind == Kind::Bool { Number::Int(0) } else { value };
                 let padded = pad_tensors(&rows, side, value)?;
                 Ok(Entry::Tensor(padded.f_movedim_int(0, self.stack_dim as i64)?))
             }

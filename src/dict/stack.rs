@@ -128,7 +128,7 @@ pub(super) fn same_keys(items: &[TensorDict], verb: &str) -> Result<()> {
     Err(Error::key(format!(
         "the sets of keys of the tensordicts to {verb} differ: {exclusive:?} are exclusive to item 0 or item {at}"
     ))
-    .remedy("lazy stacks may differ in keys; select those that all have"))
+    .remedy("lazy stacks may differ in keys; select those that all have, or convert with mask_keys=nullable, by which masks don't depend on data"))
 }
 
 /// The stack of such items, without entries.
@@ -211,7 +211,7 @@ pub(super) fn stack_entries(entries: Vec<Entry>, dim: usize, dim_name: Option<&s
                     "jagged tensors can't be stacked: a jagged tensor has one ragged dim, the first of them is {:?}",
                     jagged.shape()
                 ))
-                .remedy("get_list gives them one by one"));
+                .remedy("get_list gives them one by one; reshape(&[-1]) and TensorDict::cat put their rows one after the other"));
             }
         }
     }

@@ -38,6 +38,16 @@ fn dense_forms_have_the_keys_of_any_member() {
     let square = columns.densify(Ragged::Padded { side: PaddingSide::Right, value: 0.into() }).unwrap();
     assert_eq!(show(&square), "{a: int64[2, 2](1, 3, 2, 0)}");
 
+    // Masks are of what there is.
+    let masked = |values: &[i64]| {
+        let mut dict = batch(values);
+        dict.set("m", Tensor::ones([values.len() as i64], (Kind::Bool, Device::Cpu))).unwrap();
+        dict
+    };
+    let padded = Ragged::Padded { side: PaddingSide::Right, value: (-1).into() };
+    let square = lazy([masked(&[1, 2]), masked(&[3])]).densify(padded).unwrap();
+    assert_eq!(show(&square), "{a: int64[2, 2](1, 2, 3, -1), m: bool[2, 2](T, T, T, F)}");
+
     // Values that are no tensors: null where a member lacks them. Numbers without dims can't be missing.
     let text = TensorDict::from_entries([("s", "x")]).unwrap();
     let dense = lazy([TensorDict::new([]), text]).densify(Ragged::Jagged).unwrap();

@@ -109,7 +109,8 @@ fn validity(mask: Tensor, rows: usize) -> Result<NullBuffer> {
     let shape = mask.size();
     if mask.f_kind().ok() != Some(Kind::Bool) || shape.len() != 1 || usize::try_from(shape[0]).ok() != Some(rows) {
         let dtype = mask.f_kind().map_or_else(|_| "of no known dtype".to_owned(), |kind| DType::from(kind).to_string());
-        return Err(Error::shape(format!("a mask is bool[{rows}], this is {dtype}{shape:?}")));
+        return Err(Error::shape(format!("a mask is bool[{rows}], this is {dtype}{shape:?}"))
+            .remedy("operations on all leaves reach masks too: exclude them before"));
     }
     // Packed bits are made, not copied from a column, so no copy policy forbids them.
     share::bits(mask, CopyPolicy::Auto).map(NullBuffer::new)
