@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use arrow::buffer::MutableBuffer;
 use tch::Tensor;
@@ -61,8 +61,9 @@ const SHARDS: usize = 16;
 
 /// The blobs that storages use, by their address; of those, the ones that may begin at this one.
 fn blobs(address: usize) -> MutexGuard<'static, Blobs> {
-    static BLOBS: [Mutex<Blobs>; SHARDS] =
-        [const { Mutex::new(HashMap::with_hasher(BuildHasherDefault::new())) }; SHARDS];
+    static BLOBS: LazyLock<[Mutex<Blobs>; SHARDS]> = LazyLock::new(|| {
+        [(); SHARDS].map(|()| Mutex::new(HashMap::with_capacity_and_hasher(64, BuildHasherDefault::new())))
+    });
     // Large allocations begin at pages, small ones anywhere.
     let shard = ((address >> 12) ^ (address >> 6)) % SHARDS;
     // A map whose lock's holder panicked is whole: inserting and removing don't panic halfway.
