@@ -7,12 +7,12 @@ use tch::{Kind, Tensor};
 
 use super::dense::Dense;
 use super::lazy::LazyStack;
-use super::read::{pad_tensors, promoted};
+use super::read::pad_tensors;
 use super::stack::stack_entries;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::tensor::{JaggedTensor, NonTensorStack, Number, PaddingSide};
+use crate::tensor::{JaggedTensor, NonTensorStack, Number, PaddingSide, promoted};
 
 /// What tensors of different shapes become when a lazy stack is made dense.
 #[derive(Clone, Copy, Debug)]

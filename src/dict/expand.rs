@@ -2,6 +2,7 @@
 
 use super::TensorDict;
 use super::dense::{Dense, dims_beyond};
+use super::indices::along;
 use super::lazy::LazyStack;
 use super::stack::maybe_dense;
 use super::tensordict::Body;
@@ -168,8 +169,7 @@ impl TensorDict {
         let end = end.ok_or_else(|| {
             Error::index(format!("{length} rows from {start} on are out of bounds for dim {dim}, which is {size}"))
         })?;
-        let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
-        items.push(Index::from(first..end));
+        let items = along(at, Index::from(first..end));
         self.index(items)
     }
 
@@ -183,8 +183,7 @@ impl TensorDict {
     }
 
     fn index_rows(&self, dim: usize, rows: Vec<i64>) -> Result<TensorDict> {
-        let mut items: Vec<Index> = (0..dim).map(|_| Index::from(..)).collect();
-        items.push(Index::Rows(rows));
+        let items = along(dim, Index::Rows(rows));
         self.index(items)
     }
 }

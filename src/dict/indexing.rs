@@ -1,7 +1,7 @@
 //! Parts of the batch.
 
 use super::dense::Dense;
-use super::indices::{Indices, Layout, apply, dims_of, grid, is_flag, is_listed, sizes_after};
+use super::indices::{Indices, Layout, along, apply, dims_of, grid, is_flag, is_listed, sizes_after};
 use super::lazy::LazyStack;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -363,8 +363,7 @@ impl TensorDict {
 
     /// A batch dim of size 1 gone.
     fn without_dim(&self, dim: usize) -> Result<TensorDict> {
-        let mut items: Vec<Index> = (0..dim).map(|_| Index::from(..)).collect();
-        items.push(Index::Row(0));
+        let items = along(dim, Index::Row(0));
         self.index_by(&items)
     }
 }

@@ -108,6 +108,11 @@ impl Indices {
     }
 }
 
+/// An item for the dim at `dim`, which takes those before it whole.
+pub(super) fn along(dim: usize, item: impl Into<Index>) -> Vec<Index> {
+    (0..dim).map(|_| Index::from(..)).chain([item.into()]).collect()
+}
+
 /// How many dims an item takes the place of.
 pub(super) fn dims_of(item: &Index) -> usize {
     match item {

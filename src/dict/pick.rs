@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::indices::{coordinates, grid};
+use super::indices::{along, coordinates, grid};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
@@ -21,8 +21,7 @@ impl TensorDict {
         if !matches!(index, Index::Rows(_)) {
             return Err(Error::index(format!("rows to select are integers of one dim, not {:?}", rows.size())));
         }
-        let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
-        items.push(index);
+        let items = along(at, index);
         self.index(items)
     }
 

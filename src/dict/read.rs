@@ -1,12 +1,12 @@
 //! Reading the entries of members that differ.
 
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 use super::tensordict::Body;
 use super::{Entry, Nested, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::{JaggedTensor, Number, PaddingSide};
+use crate::tensor::{JaggedTensor, Number, PaddingSide, promoted};
 
 impl TensorDict {
     /// The members' entries at `key` as they are, in a list nested as the lazy stack is; of a dense
@@ -246,21 +246,4 @@ pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: Number) 
         target.f_copy_(tensor)?;
     }
     Ok(padded)
-}
-
-/// The dtype that holds all of theirs.
-pub(super) fn promoted(tensors: &[Tensor]) -> Result<Kind> {
-    let Some((first, rest)) = tensors.split_first() else {
-        return Ok(Kind::Float);
-    };
-    let mut kind = first.f_kind()?;
-    for tensor in rest {
-        let theirs = tensor.f_kind()?;
-        if theirs != kind {
-            let empties = [kind, theirs].map(|kind| Tensor::f_empty([0], (kind, tch::Device::Cpu)));
-            let [ours, theirs] = empties;
-            kind = Tensor::f_cat(&[ours?, theirs?], 0)?.f_kind()?;
-        }
-    }
-    Ok(kind)
 }

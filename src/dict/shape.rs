@@ -3,6 +3,7 @@
 use tch::Tensor;
 
 use super::dense::{Dense, dims_beyond};
+use super::indices::along;
 use super::lazy::{LazyStack, new_dim};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -93,15 +94,7 @@ impl TensorDict {
     /// What became of the dims of another tensordict: their names are lost, and the lock of a lazy stack holds.
     fn regrouped_from(mut self, whole: &TensorDict) -> TensorDict {
         self.put_names(&vec![None; self.batch_dims()]);
-        self.locked_with(whole)
-    }
-
-    /// A lazy stack made of the parts of a locked one is locked too.
-    pub(super) fn locked_with(mut self, whole: &TensorDict) -> TensorDict {
-        if whole.is_lazy() && whole.is_locked() && self.is_lazy() {
-            self.lock();
-        }
-        self
+        if self.is_lazy() && whole.is_lazy() { self.locked_as(whole) } else { self }
     }
 
     /// The batch dims from `start` to `end`, both included, as one. Dims of a lazy stack along which its members differ
@@ -308,10 +301,9 @@ impl TensorDict {
             let (within, stack_dim) =
                 if at <= stack.stack_dim { (at, stack.stack_dim + 1) } else { (at - 1, stack.stack_dim) };
             let spread = stack.remade(stack_dim, |member| member.unsqueeze(within as i64))?;
-            return Ok(TensorDict::lazy(spread).locked_with(self));
+            return Ok(TensorDict::lazy(spread).locked_as(self));
         }
-        let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
-        items.push(Index::NewAxis);
+        let items = along(at, Index::NewAxis);
         self.index(items)
     }
 
@@ -342,10 +334,7 @@ impl TensorDict {
                 let (within, stack_dim) = stack.around(at);
                 stack.remade(stack_dim, |member| member.squeezed(within)).map(TensorDict::lazy)
             }
-            Body::Dense(_) => {
-                let items = (0..at).map(|_| Index::from(..)).chain([Index::Row(0)]);
-                self.index(items.collect::<Vec<_>>())
-            }
+            Body::Dense(_) => self.index(along(at, Index::Row(0))),
         }
     }
 

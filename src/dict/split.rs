@@ -1,6 +1,7 @@
 //! Taking a tensordict apart along a batch dim.
 
 use super::dense::{Dense, dims_beyond};
+use super::indices::along;
 use super::lazy::LazyStack;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -50,7 +51,7 @@ impl TensorDict {
                     let blanks = stack.blank.unbind(within as i64)?.into_iter();
                     let empty =
                         |blank| LazyStack { stack_dim, blank: Box::new(blank), ..stack.with_members(Vec::new()) };
-                    return Ok(blanks.map(|blank| TensorDict::lazy(empty(blank)).locked_with(self)).collect());
+                    return Ok(blanks.map(|blank| TensorDict::lazy(empty(blank)).locked_as(self)).collect());
                 }
                 let mut columns: Vec<Vec<TensorDict>> = Vec::new();
                 for member in &stack.members {
@@ -61,7 +62,7 @@ impl TensorDict {
                         }
                     }
                 }
-                Ok(columns.into_iter().map(|column| stack.restacked(column, stack_dim).locked_with(self)).collect())
+                Ok(columns.into_iter().map(|column| stack.restacked(column, stack_dim).locked_as(self)).collect())
             }
         }
     }
@@ -101,7 +102,7 @@ impl TensorDict {
                     let blanks = stack.blank.split(sizes, within as i64)?;
                     parts.iter_mut().zip(blanks).for_each(|(part, blank)| *part.blank = blank);
                 }
-                Ok(parts.into_iter().map(|part| TensorDict::lazy(part).locked_with(self)).collect())
+                Ok(parts.into_iter().map(|part| TensorDict::lazy(part).locked_as(self)).collect())
             }
             Body::Lazy(stack) => {
                 let mut members = stack.members.iter().map(TensorDict::handle);
@@ -115,8 +116,7 @@ impl TensorDict {
                 let mut start = 0;
                 let mut parts = room(sizes.len() as i64)?;
                 for size in sizes {
-                    let mut items: Vec<Index> = (0..at).map(|_| Index::from(..)).collect();
-                    items.push(Index::from(start..start + size));
+                    let items = along(at, Index::from(start..start + size));
                     parts.push(self.index_by(&items)?);
                     start += size;
                 }
@@ -172,11 +172,7 @@ impl TensorDict {
         if count < 1 || total < 0 {
             return Err(Error::shape(format!("{count} parts can't be cut from dim {at}, which is {total}")));
         }
-        let mut sizes = Vec::new();
-        let room = usize::try_from(count).is_ok_and(|count| sizes.try_reserve(count).is_ok());
-        if !room {
-            return Err(Error::shape(format!("{count} parts are more than memory holds")));
-        }
+        let mut sizes = room(count)?;
         sizes.extend((0..count).map(|part| total / count + i64::from(part < total % count)));
         self.split(&sizes, dim)
     }

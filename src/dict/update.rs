@@ -1,11 +1,10 @@
 //! Writing one tensordict's entries into another: first all is planned and checked, then done.
 
-use tch::Tensor;
-
 use super::dense::Dense;
 use super::lazy::LazyStack;
 use super::overwrite::Overwrites;
 use super::tensordict::{Body, Fitted};
+use super::write_leaf::copied;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
@@ -378,17 +377,4 @@ fn ensure_has_all(dict: &TensorDict, source: &TensorDict) -> Result<()> {
             Err(Error::key("with another batch size, the source must have every entry; it lacks this one").at(key))
         }
     }
-}
-
-fn copied(entry: &Entry) -> Result<Entry> {
-    Ok(match entry {
-        Entry::Tensor(tensor) => copy_of(tensor)?.into(),
-        Entry::Jagged(jagged) => super::apply::with_values(jagged, copy_of(jagged.values())?)?.into(),
-        Entry::NonTensor(values) => values.clone().into(),
-        Entry::Dict(dict) => dict.deep_clone()?.into(),
-    })
-}
-
-fn copy_of(tensor: &Tensor) -> Result<Tensor> {
-    Ok(tensor.f_alias_copy()?)
 }

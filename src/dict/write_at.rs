@@ -2,7 +2,7 @@
 
 use super::dense::Dense;
 use super::indexing::Route;
-use super::indices::{Indices, apply, sizes_after};
+use super::indices::{Indices, along, apply, sizes_after};
 use super::lazy::LazyStack;
 use super::operand::ensure_shaped;
 use super::tensordict::Body;
@@ -320,8 +320,7 @@ impl LazyStack {
 }
 
 fn spaced_entry(entry: Entry, place: usize) -> Result<Entry> {
-    let mut items: Vec<Index> = (0..place).map(|_| Index::from(..)).collect();
-    items.push(Index::NewAxis);
+    let items = along(place, Index::NewAxis);
     match entry {
         Entry::Tensor(tensor) => Ok(Entry::Tensor(apply(&tensor, &items)?)),
         Entry::NonTensor(values) => values.rearrange(|places| apply(places, &items)).map(Entry::NonTensor),

@@ -11,4 +11,5 @@ pub use jagged::{JaggedTensor, PaddingSide};
 pub use multi_nested::{CellIndex, MultiNestedTensor};
 pub use non_tensor::NonTensorStack;
 pub use number::Number;
+pub(crate) use ragged::promoted;
 pub use value::Value;

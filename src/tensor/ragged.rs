@@ -71,7 +71,7 @@ pub(super) fn ensure_one_device<'a>(tensors: impl IntoIterator<Item = &'a Tensor
 }
 
 /// The dtype that holds all of these, as libtorch promotes them; float32 for none at all.
-pub(super) fn promoted<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Kind> {
+pub(crate) fn promoted<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Kind> {
     let mut kinds: Vec<Kind> = tensors.into_iter().map(Tensor::f_kind).collect::<Result<_, _>>()?;
     kinds.dedup();
     match kinds[..] {

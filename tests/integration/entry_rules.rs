@@ -11,19 +11,9 @@ use tensorquery::{
 };
 
 use crate::key_ops::{at, dict, jagged, lazy, longs, ragged, sample, show_members, strings};
+use crate::lazy_stack_vectors::refused;
 use crate::show::{column_of, show, show_entry, tensor_field};
 use crate::to_arrow::{one, plain};
-
-#[track_caller]
-fn refused<T>(result: Result<T>, is: fn(&Error) -> bool, words: &[&str]) {
-    let error = result.err().unwrap();
-    let text = error.to_string();
-    assert!(
-        is(&error) && words.iter().all(|word| text.contains(word)),
-        "{text} ({}) lacks one of {words:?}",
-        error.kind()
-    );
-}
 
 fn with(sizes: &[i64], key: &str, entry: impl Into<Entry>) -> TensorDict {
     let mut dict = TensorDict::new(sizes);

@@ -29,7 +29,7 @@ fn uneven() -> TensorDict {
 }
 
 #[track_caller]
-fn refused<T>(result: Result<T>, is: fn(&Error) -> bool, words: &[&str]) {
+pub(crate) fn refused<T>(result: Result<T>, is: fn(&Error) -> bool, words: &[&str]) {
     let error = result.err().unwrap();
     let text = error.to_string();
     assert!(
