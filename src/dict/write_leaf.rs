@@ -141,7 +141,12 @@ fn last_of_each(columns: &[Vec<i64>], count: i64) -> Vec<i64> {
 pub(super) fn zeros(value: &Entry, dims: usize, batch_size: &[i64]) -> Result<Entry> {
     match value {
         Entry::Tensor(tensor) => {
-            let sizes = [batch_size, &tensor.size()[dims..]].concat();
+            let shape = tensor.size();
+            let rest = shape.get(dims..).ok_or_else(|| {
+                Error::shape(format!("its shape is {shape:?}, of fewer dims than its batch"))
+                    .remedy("set it anew: another handle on the tensor resized it")
+            })?;
+            let sizes = [batch_size, rest].concat();
             Ok(Entry::Tensor(Tensor::f_zeros(sizes, (tensor.f_kind()?, tensor.device()))?))
         }
         Entry::NonTensor(values) => values.nulls(batch_size).map(Entry::NonTensor),

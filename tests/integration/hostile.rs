@@ -70,6 +70,7 @@ fn tensors_resized_behind_the_dict() {
         made().unbind(0).map(drop),
         made().set_at("x", longs(&[3]), 0),
         batch(&[1, 2]).put_at(.., &made()),
+        batch(&[1, 2, 3]).put_at([0, 2], &made()),
         made().gather(0, &longs(&[1])).map(drop),
     ];
     for (at, refused) in refused.into_iter().enumerate() {
