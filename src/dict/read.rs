@@ -6,7 +6,7 @@ use super::tensordict::Body;
 use super::{Entry, Nested, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::{JaggedTensor, Number, PaddingSide, promoted};
+use crate::tensor::{JaggedTensor, Number, PaddingSide, promoted, strided_nested};
 
 impl TensorDict {
     /// The members' entries at `key` as they are, in a list nested as the lazy stack is; of a dense
@@ -54,7 +54,8 @@ impl TensorDict {
 
     /// The members' tensors at `key` as one, `[members, …]`: each dim is as long as the longest member's,
     /// and `value`, cast to the dtype, fills the rest on `side`. Members come first, whatever the stack
-    /// dim; of stacks of stacks, the outer first. dtypes are promoted. `None` if some member lacks the key.
+    /// dim; of stacks of stacks, the outer first. Jagged entries `[rows, *, …]` become `[members, rows, length, …]`.
+    /// dtypes are promoted. `None` if some member lacks the key.
     ///
     /// ```
     /// use tch::Tensor;
@@ -72,7 +73,7 @@ impl TensorDict {
     /// # Errors
     ///
     /// A [shape](Error::is_shape) error if the tensors differ in their number of dims or have none; a
-    /// [key](Error::is_key) error if an entry is no dense tensor.
+    /// [key](Error::is_key) error if an entry is no tensor.
     pub fn get_padded(
         &self,
         key: impl Into<NestedKey>,
@@ -95,6 +96,7 @@ impl TensorDict {
             (Body::Dense(dense), [name, below @ ..]) => match dense.entries.get(name) {
                 Some(Entry::Dict(dict)) if !below.is_empty() => dict.padded_at(below, side, value),
                 Some(Entry::Tensor(tensor)) if below.is_empty() => Ok(tensor.shallow_clone()),
+                Some(Entry::Jagged(jagged)) if below.is_empty() => jagged.to_padded(side, value, None),
                 Some(entry) => {
                     Err(Error::key(format!("the entry is of kind {}, only tensors are padded", entry.kind()))
                         .remedy("get_list gives the members' entries one by one"))
@@ -133,17 +135,65 @@ impl TensorDict {
     }
 
     fn jagged_at(&self, key: &NestedKey, default: Option<&Tensor>) -> Result<JaggedTensor> {
+        if !self.is_lazy()
+            && let Some(Entry::Jagged(jagged)) = self.find(key.names())?
+        {
+            return Ok(jagged);
+        }
+        JaggedTensor::from_rows(&self.rows_at(key, default)?).map_err(|error| {
+            error.remedy(
+                "get_nested takes tensors that differ in any dim, get_padded pads every dim, get_list gives them one by one",
+            )
+        })
+    }
+
+    /// The members' tensors at `key` as the rows of libtorch's own nested tensor of layout strided, whatever the stack
+    /// dim. Their dims may all differ in size, not in number. dtypes are promoted; elements are copied. `None` if some
+    /// member lacks the key.
+    ///
+    /// tch can't print such a tensor or ask for its sizes. libtorch's kernels for nested tensors take it, and
+    /// [`JaggedTensor::from_strided_nested`] where rows differ in their first dim alone.
+    ///
+    /// ```
+    /// use tch::{Kind, Tensor, kind};
+    /// use tensorquery::TensorDict;
+    ///
+    /// let member = |a: Tensor| TensorDict::from_entries([("a", a)]);
+    /// let (wide, tall) = (Tensor::f_ones([1, 3], kind::FLOAT_CPU)?, Tensor::f_ones([2, 2], kind::FLOAT_CPU)?);
+    /// let stack = TensorDict::lazy_stack([member(wide)?, member(tall)?], 0)?;
+    /// assert!(stack.get_jagged("a").unwrap_err().is_shape());
+    /// let nested = stack.get_nested("a")?.unwrap();
+    /// assert_eq!(nested.f_unbind(0)?[1].size(), [2, 2]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if the tensors have no dims or differ in their number, there are none, and for
+    /// a stack of stacks; a [device](Error::is_device) error for tensors on different devices; a
+    /// [key](Error::is_key) error if an entry is no dense tensor.
+    pub fn get_nested(&self, key: impl Into<NestedKey>) -> Result<Option<Tensor>> {
+        let key = key.into();
+        if !self.has(key.names()) {
+            return Ok(None);
+        }
+        let nested = self.rows_at(&key, None).and_then(|rows| strided_nested(&rows));
+        nested.map(Some).map_err(|error| error.at(key))
+    }
+
+    /// The tensor of each member, or each row of a dense tensordict's.
+    fn rows_at(&self, key: &NestedKey, default: Option<&Tensor>) -> Result<Vec<Tensor>> {
         let Body::Lazy(stack) = &self.body else {
             return match self.find(key.names())? {
-                Some(Entry::Jagged(jagged)) => Ok(jagged),
-                Some(Entry::Tensor(tensor)) => JaggedTensor::from_rows(&rows(&tensor)?),
+                Some(Entry::Jagged(jagged)) => jagged.unbind(),
+                Some(Entry::Tensor(tensor)) => rows(&tensor),
                 Some(entry) => Err(not_a_tensor(&entry)),
                 None => Err(self.missing(key)),
             };
         };
         let tensors = stack.members.iter().map(|member| match (member.find(key.names())?, default) {
             (Some(Entry::Tensor(_)), _) if member.is_lazy() => {
-                Err(Error::shape("a stack of stacks is ragged twice, a jagged tensor once")
+                Err(Error::shape("a stack of stacks is ragged twice, a jagged or nested tensor once")
                     .remedy("reshape the stack to one dim, or use get_padded"))
             }
             (Some(Entry::Tensor(tensor)), _) => Ok(tensor),
@@ -151,8 +201,7 @@ impl TensorDict {
             (None, Some(default)) => Ok(default.shallow_clone()),
             (None, None) => Err(Error::key("a member has no such entry")),
         });
-        JaggedTensor::from_rows(&tensors.collect::<Result<Vec<_>>>()?)
-            .map_err(|error| error.remedy("get_padded pads every dim, get_list gives the tensors one by one"))
+        tensors.collect()
     }
 
     /// The shape of an entry without stacking anything: -1 where the members of a lazy stack differ, and
@@ -208,7 +257,7 @@ impl TensorDict {
 
 fn not_a_tensor(entry: &Entry) -> Error {
     Error::key(format!("the entry is of kind {}, only tensors become rows of a jagged tensor", entry.kind()))
-        .remedy("get_list gives the members' entries one by one")
+        .remedy("get_list gives the members' entries one by one, get_padded pads those that are jagged")
 }
 
 fn rows(tensor: &Tensor) -> Result<Vec<Tensor>> {

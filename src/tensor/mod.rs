@@ -7,6 +7,7 @@ mod number;
 mod ragged;
 mod value;
 
+pub(crate) use jagged::strided_nested;
 pub use jagged::{JaggedTensor, PaddingSide};
 pub use multi_nested::{CellIndex, MultiNestedTensor};
 pub use non_tensor::NonTensorStack;

@@ -466,3 +466,31 @@ fn names_of_dims() {
     assert_eq!(stack.stack_dim_name(), Some("time"));
     assert_eq!(stack.members()[0].names(), [Some("row".to_owned())]);
 }
+
+#[test]
+fn members_that_differ_in_any_dim_are_a_nested_tensor() {
+    let sizes = |stack: &TensorDict| -> Vec<String> {
+        let nested = stack.get_nested("a").unwrap().unwrap();
+        nested.f_unbind(0).unwrap().iter().map(show_tensor).collect()
+    };
+    let (wide, tall) = (filled(&[1, 3], 1, &[]), filled(&[2, 2], 2, &[]));
+    let rows = ["int64[1, 3](1, 1, 1)", "int64[2, 2](2, 2, 2, 2)"];
+    assert_eq!(sizes(&lazy([wide.shallow_clone(), tall.shallow_clone()])), rows);
+    let error = lazy([wide, tall]).get_jagged("a").unwrap_err();
+    says(&error, &["'a'", "get_nested", "get_padded", "get_list"]);
+    // Members come first, whatever the stack dim; dtypes are promoted; strides don't matter.
+    let floats = TensorDict::from_entries([("a", Tensor::from_slice(&[0.5f64, 1.5]).view([1, 2]).tr())]).unwrap();
+    let stack = TensorDict::lazy_stack([floats.with_batch_size(&[2]).unwrap(), filled(&[3, 1], 7, &[3])], 1).unwrap();
+    assert_eq!(sizes(&stack), ["float64[2, 1](0.5, 1.5)", "float64[3, 1](7, 7, 7)"]);
+    // Of dense tensordicts, the rows.
+    assert_eq!(sizes(&batch(&[1, 2]).unsqueeze(0).unwrap()), ["int64[2](1, 2)"]);
+    let refused = |stack: TensorDict, words: &[&str]| {
+        let error = stack.get_nested("a").unwrap_err();
+        assert!(error.is_shape(), "{error}");
+        says(&error, words);
+    };
+    refused(lazy([filled(&[2], 1, &[]), filled(&[1, 1], 1, &[])]), &["'a'", "[2]", "[1, 1]", "get_list"]);
+    refused(lazy([filled(&[], 1, &[])]), &["'a'", "[]"]);
+    refused(lazy([lazy([batch(&[1])]), lazy([batch(&[1])])]), &["'a'", "reshape"]);
+    assert!(lazy([batch(&[1]), TensorDict::new([1])]).get_nested("a").unwrap().is_none());
+}

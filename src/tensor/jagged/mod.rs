@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::index::{Extent, Index, Selection};
 
+pub(crate) use nested::strided_nested;
 pub use padding::PaddingSide;
 
 /// A tensor whose dim 1 is ragged: row `i` is `values[offsets[i]..offsets[i + 1]]`.

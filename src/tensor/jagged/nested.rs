@@ -30,9 +30,7 @@ impl JaggedTensor {
         let trailing = self.shape().split_off(2);
         let rows = self.num_rows();
         if rows == 0 {
-            // Of a matrix of no sizes, libtorch reads the first row all the same.
-            let refused = Error::shape("libtorch can't hold a nested tensor of no rows");
-            return Err(refused.remedy("skip empty batches"));
+            return Err(no_rows());
         }
         // For each row its sizes, its strides, and where it starts. libtorch wants them on the CPU, and contiguous.
         let each_row = |dims: &[i64]| -> Result<Tensor> {
@@ -74,4 +72,34 @@ impl JaggedTensor {
         let offsets = Tensor::f_from_slice(&[0i64])?.f_to_device(nested.device())?;
         Ok(JaggedTensor::from_trusted(values, offsets))
     }
+}
+
+/// These tensors, which may differ in the size of any dim, copied into one nested tensor of layout strided.
+pub(crate) fn strided_nested(tensors: &[Tensor]) -> Result<Tensor> {
+    let mut sizes: Vec<i64> = Vec::new();
+    let mut flat = Vec::with_capacity(tensors.len());
+    let mut first = None;
+    for tensor in tensors {
+        ragged::ensure_dense(tensor, "rows")?;
+        let size = tensor.size();
+        let first = first.get_or_insert_with(|| size.clone());
+        if size.is_empty() || size.len() != first.len() {
+            return Err(Error::shape(format!(
+                "tensors of shapes {first:?} and {size:?} are no rows of one nested tensor, which have equally many dims"
+            ))
+            .remedy("get_list gives them one by one"));
+        }
+        sizes.extend(size);
+        flat.push(tensor.f_reshape([-1])?);
+    }
+    let Some(first) = first else { return Err(no_rows()) };
+    ragged::ensure_one_device(tensors)?;
+    let sizes = Tensor::f_from_slice(&sizes)?.f_view([tensors.len() as i64, first.len() as i64])?;
+    let (strides, starts) = Tensor::f_internal_nested_compute_contiguous_strides_offsets(&sizes)?;
+    Ok(Tensor::f_cat(&flat, 0)?.f_internal_nested_view_from_buffer(&sizes, &strides, &starts)?)
+}
+
+/// Of a matrix of no sizes, libtorch reads the first row all the same.
+fn no_rows() -> Error {
+    Error::shape("libtorch can't hold a nested tensor of no rows").remedy("skip empty batches")
 }
