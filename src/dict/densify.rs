@@ -35,6 +35,9 @@ impl TensorDict {
     /// come up first. Tensors of one shape are stacked, others become what `ragged` says. A member that
     /// lacks an entry gives a row of no elements, or null for what is no tensor.
     ///
+    /// Non-tensor values of members that differ in batch size become one list for each member (within the batch dims
+    /// that all share), or are padded with nulls. Jagged entries can only be padded: a jagged tensor has one ragged dim.
+    ///
     /// A batch dim along which the members differ is no batch dim of the result, unless it is padded.
     ///
     /// ```
@@ -53,8 +56,8 @@ impl TensorDict {
     /// # Errors
     ///
     /// A [shape](Error::is_shape) error for tensors that differ in their number of dims; for jagged ones, if
-    /// they differ in another dim than their first or the stack dim isn't 0; for entries without dims that
-    /// some member lacks. A [key](Error::is_key) error for entries of different kinds.
+    /// they differ in another dim than their first, are jagged already, or the stack dim isn't 0; for entries without
+    /// dims that some member lacks. A [key](Error::is_key) error for entries of different kinds.
     pub fn densify(&self, ragged: Ragged) -> Result<TensorDict> {
         match &self.body {
             Body::Dense(dense) => dense
@@ -108,7 +111,15 @@ impl LazyStack {
         }
     }
 
-    fn dense_entry(&self, entries: Vec<Option<Entry>>, ragged: Ragged) -> Result<Entry> {
+    fn dense_entry(&self, mut entries: Vec<Option<Entry>>, ragged: Ragged) -> Result<Entry> {
+        if let Ragged::Padded { side, value } = ragged {
+            for entry in &mut entries {
+                if let Some(Entry::Jagged(jagged)) = entry {
+                    let padding = padding_for(jagged.values().f_kind()?, value);
+                    *entry = Some(jagged.to_padded(side, padding, None)?.into());
+                }
+            }
+        }
         let Some(kind) = entries.iter().flatten().map(Entry::kind).next() else {
             return Err(Error::key("no member has it"));
         };
@@ -128,13 +139,13 @@ impl LazyStack {
                 LazyStack::check(&members, false)?;
                 self.with_members(members).densify(ragged).map(Entry::Dict)
             }
-            "non_tensor" => self.dense_values(entries),
+            "non_tensor" => self.dense_values(entries, ragged),
             "tensor" => self.dense_tensors(entries, ragged),
             _ => stack_entries(entries.into_iter().flatten().collect(), self.stack_dim, None),
         }
     }
 
-    fn dense_values(&self, entries: Vec<Option<Entry>>) -> Result<Entry> {
+    fn dense_values(&self, entries: Vec<Option<Entry>>, ragged: Ragged) -> Result<Entry> {
         let values = entries.into_iter().zip(&self.members).map(|(entry, member)| match entry {
             Some(Entry::NonTensor(values)) => Ok(values),
             _ => {
@@ -143,7 +154,35 @@ impl LazyStack {
                 nulls.broadcast(&batch_size)
             }
         });
-        NonTensorStack::stack(&values.collect::<Result<Vec<_>>>()?, self.stack_dim).map(Entry::NonTensor)
+        let values = values.collect::<Result<Vec<_>>>()?;
+        if values.iter().all(|other| other.batch_size() == values[0].batch_size()) {
+            return NonTensorStack::stack(&values, self.stack_dim).map(Entry::NonTensor);
+        }
+        let dims = values[0].batch_size().len();
+        if let Some(other) = values.iter().find(|values| values.batch_size().len() != dims) {
+            let (first, other) = (values[0].batch_size(), other.batch_size());
+            return Err(Error::shape(format!("values of batch sizes {first:?} and {other:?} can't be put together"))
+                .remedy("get_list gives them one by one"));
+        }
+        match ragged {
+            Ragged::Jagged if self.stack_dim == 0 => {
+                NonTensorStack::stack_lists(&values, self.dense_batch_size(ragged).len() - 1).map(Entry::NonTensor)
+            }
+            Ragged::Jagged => Err(self.rows_elsewhere()),
+            Ragged::Padded { side, .. } => {
+                let longest: Vec<i64> = (0..dims)
+                    .map(|dim| values.iter().map(|values| values.batch_size()[dim]).max().unwrap_or_default())
+                    .collect();
+                let padded = values.iter().map(|values| values.padded(&longest, side)).collect::<Result<Vec<_>>>()?;
+                NonTensorStack::stack(&padded, self.stack_dim).map(Entry::NonTensor)
+            }
+        }
+    }
+
+    fn rows_elsewhere(&self) -> Error {
+        Error::shape(format!("the stack dim is {}, and ragged rows lie along dim 0", self.stack_dim)).remedy(
+            "stack along dim 0, as transpose does, or use densify(Ragged::Padded { .. }), get_padded or get_list",
+        )
     }
 
     fn dense_tensors(&self, entries: Vec<Option<Entry>>, ragged: Ragged) -> Result<Entry> {
@@ -169,17 +208,21 @@ impl LazyStack {
         match ragged {
             Ragged::Jagged if self.stack_dim == 0 => JaggedTensor::from_rows(&rows)
                 .map(Entry::Jagged)
-                .map_err(|error| error.remedy("densify(Ragged::Padded { .. }) pads every dim")),
-            Ragged::Jagged => Err(Error::shape(format!(
-                "the stack dim is {}, and the rows of a jagged tensor lie along dim 0",
-                self.stack_dim
-            ))
-            .remedy("stack along dim 0, or use densify(Ragged::Padded { .. })")),
+                .map_err(|error| {
+                    error.remedy(
+                        "densify(Ragged::Padded { .. }) and get_padded pad every dim, get_list gives the tensors one by one",
+                    )
+                }),
+            Ragged::Jagged => Err(self.rows_elsewhere()),
             Ragged::Padded { side, value } => {
-                let value = if kind == Kind::Bool { Number::Int(0) } else { value };
-                let padded = pad_tensors(&rows, side, value)?;
+                let padded = pad_tensors(&rows, side, padding_for(kind, value))?;
                 Ok(Entry::Tensor(padded.f_movedim_int(0, self.stack_dim as i64)?))
             }
         }
     }
+}
+
+/// Masks are of what there is.
+fn padding_for(kind: Kind, value: Number) -> Number {
+    if kind == Kind::Bool { Number::Int(0) } else { value }
 }

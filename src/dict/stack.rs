@@ -211,7 +211,7 @@ pub(super) fn stack_entries(entries: Vec<Entry>, dim: usize, dim_name: Option<&s
                     "jagged tensors can't be stacked: a jagged tensor has one ragged dim, the first of them is {:?}",
                     jagged.shape()
                 ))
-                .remedy("get_list gives them one by one; reshape(&[-1]) and TensorDict::cat put their rows one after the other"));
+                .remedy("get_padded pads them, get_list gives them one by one; reshape(&[-1]) and TensorDict::cat put their rows one after the other"));
             }
         }
     }

@@ -63,7 +63,7 @@ pub(super) fn is_extension(field: &Field) -> bool {
 /// # Errors
 ///
 /// A row has more elements than a fixed-size list counts.
-pub(crate) fn fixed_shape_field(name: &str, element: DataType, shape: &[usize], nullable: bool) -> Result<Field> {
+pub(crate) fn fixed_shape_field(name: &str, element: Field, shape: &[usize], nullable: bool) -> Result<Field> {
     let size = shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
     let size = size.and_then(|size| i32::try_from(size).ok()).ok_or_else(|| {
         Error::shape(format!("rows of shape {shape:?} have more elements than a fixed-size list counts, {}", i32::MAX))
@@ -72,7 +72,6 @@ pub(crate) fn fixed_shape_field(name: &str, element: DataType, shape: &[usize], 
         (EXTENSION_NAME.to_owned(), FIXED_SHAPE_TENSOR.to_owned()),
         (EXTENSION_METADATA.to_owned(), serde_json::json!({ "shape": shape }).to_string()),
     ];
-    let element = Field::new(Field::LIST_FIELD_DEFAULT_NAME, element, false);
     Ok(Field::new(name, DataType::FixedSizeList(element.into(), size), nullable).with_metadata(metadata.into()))
 }
 

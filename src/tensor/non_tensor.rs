@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, MutableArrayData, UInt64Array, make_array, new_null_array};
+use arrow::array::{Array, ArrayRef, LargeListArray, MutableArrayData, UInt64Array, make_array, new_null_array};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use tch::{Device, Kind, Tensor};
 
-use super::Value;
+use super::{PaddingSide, Value};
 use crate::error::{Error, Result};
 use crate::index::room;
 
@@ -191,6 +192,39 @@ impl NonTensorStack {
             return Ok(stacked);
         }
         stacked.rearrange(|places| Ok(places.f_movedim_int(0, dim as i64)?))
+    }
+
+    /// Values of batches of as many dims, which differ in size, along a new first dim; at least one. From their dim
+    /// `dims` on, each batch's values are a list: `[stacks, …dims]` lists, nested where further dims follow.
+    pub(crate) fn stack_lists(stacks: &[NonTensorStack], dims: usize) -> Result<NonTensorStack> {
+        let (first, mut values) = NonTensorStack::join(stacks)?;
+        let mut field = Arc::new(first.field.as_ref().clone().with_name(Field::LIST_FIELD_DEFAULT_NAME));
+        for level in (dims..first.batch_size.len()).rev() {
+            let mut lengths = Vec::new();
+            for stack in stacks {
+                let count = stack.batch_size[..level].iter().product::<i64>();
+                let length = usize::try_from(stack.batch_size[level]).unwrap_or_default();
+                lengths.append(&mut room(count)?);
+                lengths.extend((0..count).map(|_| length));
+            }
+            let list = LargeListArray::try_new(Arc::clone(&field), OffsetBuffer::from_lengths(lengths), values, None)?;
+            field = Arc::new(Field::new(Field::LIST_FIELD_DEFAULT_NAME, list.data_type().clone(), false));
+            values = Arc::new(list);
+        }
+        let batch_size = std::iter::once(stacks.len() as i64).chain(first.batch_size[..dims].iter().copied()).collect();
+        Ok(NonTensorStack { field, values, batch_size })
+    }
+
+    /// The values in a batch of these sizes, none of them smaller, and nulls around them.
+    pub(crate) fn padded(&self, sizes: &[i64], side: PaddingSide) -> Result<NonTensorStack> {
+        self.nulls(sizes)?.overwritten(self, |places| {
+            let mut part = places.shallow_clone();
+            for (dim, (size, theirs)) in sizes.iter().zip(&self.batch_size).enumerate() {
+                let start = if side == PaddingSide::Left { size - theirs } else { 0 };
+                part = part.f_narrow(dim as i64, start, *theirs)?;
+            }
+            Ok(part)
+        })
     }
 
     /// Values of several batches one after the other along a dim; at least one.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::StringArray;
+use arrow::array::{Int64Array, StringArray};
 use tch::{Device, Kind, Tensor};
-use tensorquery::{Entry, LazyStackBuilder, NestedKey, NonTensorStack, PadSequence, PaddingSide, Ragged, TensorDict};
+use tensorquery::{
+    Entry, JaggedTensor, LazyStackBuilder, NestedKey, NonTensorStack, PadSequence, PaddingSide, Ragged, TensorDict,
+};
 
 use crate::lazy_stacks::{batch, filled, lazy, longs, says};
 use crate::show::{show, show_tensor};
@@ -125,4 +127,74 @@ fn sequences_are_padded_and_masked() {
     let mask = "bool[2, 2, 3](T, T, T, T, T, T, T, F, F, T, F, F)";
     assert_eq!(show_tensor(&padded.tensor(["m", "a"]).unwrap()), mask);
     assert_eq!(padded.unpad_sequence(&last).unwrap().members()[1].tensor("a").unwrap().size(), [2, 1]);
+}
+
+#[test]
+fn jagged_entries_of_members_are_padded() {
+    let rows = |rows: &[&[i64]]| {
+        let rows: Vec<_> = rows.iter().map(|row| longs(row)).collect();
+        let mut dict = TensorDict::new([rows.len() as i64]);
+        dict.set("j", JaggedTensor::from_rows(&rows).unwrap()).unwrap();
+        dict
+    };
+    let members = [rows(&[&[1, 2], &[3]]), rows(&[&[4], &[5, 6, 7]])];
+    let right = Ragged::Padded { side: PaddingSide::Right, value: 0.into() };
+    for (dim, expected) in [
+        (0, "{j: int64[2, 2, 3](1, 2, 0, 3, 0, 0, 4, 0, 0, 5, 6, 7)}"),
+        (1, "{j: int64[2, 2, 3](1, 2, 0, 4, 0, 0, 3, 0, 0, 5, 6, 7)}"),
+    ] {
+        let stack = TensorDict::lazy_stack(members.iter().map(TensorDict::shallow_clone), dim).unwrap();
+        let padded = stack.get_padded("j", PaddingSide::Left, -1).unwrap().unwrap();
+        assert_eq!(show_tensor(&padded), "int64[2, 2, 3](-1, 1, 2, -1, -1, 3, -1, -1, 4, 5, 6, 7)", "members first");
+        let dense = stack.densify(right).unwrap();
+        assert_eq!((dense.batch_size(), show(&dense).as_str()), (vec![2, 2], expected));
+        for error in [stack.get("j").unwrap_err(), stack.densify(Ragged::Jagged).unwrap_err()] {
+            says(&error, &["'j'", "one ragged dim", "get_padded", "get_list", "reshape"]);
+        }
+        says(&stack.get_jagged("j").unwrap_err(), &["'j'", "get_padded", "get_list"]);
+        // Dense and lazy forms of such: not dense.
+        let again = TensorDict::maybe_dense_stack(members.iter().map(TensorDict::shallow_clone), dim).unwrap();
+        assert!(again.is_lazy());
+        let error = TensorDict::stack(members.iter().map(TensorDict::shallow_clone), dim).unwrap_err();
+        says(&error, &["'j'", "get_padded"]);
+    }
+    // Members of other batch sizes, one without the entry, one whose entry is dense.
+    let mut plain = TensorDict::new([1]);
+    plain.set("j", longs(&[8, 9]).view([1, 2])).unwrap();
+    let stack = lazy([rows(&[&[1], &[2, 3]]), TensorDict::new([2]), plain]);
+    let dense = stack.densify(right).unwrap();
+    assert_eq!(show(&dense), "{j: int64[3, 2, 2](1, 0, 2, 3, 0, 0, 0, 0, 8, 9, 0, 0)}");
+}
+
+#[test]
+fn values_of_members_of_other_sizes_become_lists_or_are_padded() {
+    let words = |words: &[&str]| {
+        let mut dict = batch(&vec![1; words.len()]);
+        dict.set("s", NonTensorStack::new(Arc::new(StringArray::from(words.to_vec())))).unwrap();
+        dict
+    };
+    let stack = lazy([words(&["x", "y"]), words(&[]), batch(&[1]), words(&["z"])]);
+    let dense = stack.densify(Ragged::Jagged).unwrap();
+    let expected = r#"{a: jag(int64[4](1, 1, 1, 1); 0, 2, 2, 3, 4), s: nts(["x", "y"], [], [null], ["z"])}"#;
+    assert_eq!((dense.batch_size(), show(&dense).as_str()), (vec![4], expected));
+    let left = Ragged::Padded { side: PaddingSide::Left, value: 0.into() };
+    let stack = TensorDict::lazy_stack([words(&["x", "y"]), words(&["z"])], 1).unwrap();
+    let dense = stack.densify(left).unwrap();
+    let expected = r#"{a: int64[2, 2](1, 0, 1, 1), s: nts("x", null, "y", "z")}"#;
+    assert_eq!((dense.batch_size(), show(&dense).as_str()), (vec![2, 2], expected));
+    let error = TensorDict::lazy_stack([words(&["x"]), words(&[])], 1).unwrap();
+    says(&error.exclude(["a"]).densify(Ragged::Jagged).unwrap_err(), &["'s'", "stack dim is 1", "Padded"]);
+    // Lists lie within the batch dims that all share, nested where more than one is ragged.
+    let grid = |sizes: &[i64]| {
+        let count = sizes.iter().product::<i64>();
+        let numbers = NonTensorStack::new(Arc::new(Int64Array::from_iter_values(0..count)));
+        let mut dict = TensorDict::new([count]);
+        dict.set("s", numbers).unwrap();
+        dict.reshape(sizes).unwrap()
+    };
+    let dense = lazy([grid(&[2, 1]), grid(&[2, 2])]).densify(Ragged::Jagged).unwrap();
+    assert_eq!((dense.batch_size(), show(&dense).as_str()), (vec![2, 2], "{s: nts([0], [1], [0, 1], [2, 3])}"));
+    assert_eq!(dense.non_tensor("s").unwrap().batch_size(), [2, 2]);
+    let dense = lazy([grid(&[2, 1]), grid(&[1, 2])]).densify(Ragged::Jagged).unwrap();
+    assert_eq!((dense.batch_size(), show(&dense).as_str()), (vec![2], "{s: nts([[0], [1]], [[0, 1]])}"));
 }

@@ -1,10 +1,14 @@
 //! Lazy stacks as record batches.
 
-use arrow::array::AsArray;
-use arrow::datatypes::DataType;
-use tch::Tensor;
-use tensorquery::{TensorDict, ToArrowOptions, to_arrow};
+use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::DataType;
+use tch::{Device, Kind, Tensor};
+use tensorquery::{Nulls, Options, TensorDict, ToArrowOptions, from_arrow, to_arrow};
+
+use crate::lazy_stacks::lazy;
+use crate::show::{show_jagged, show_tensor};
 use crate::to_arrow::{plain, show};
 
 fn member(values: &[i64]) -> TensorDict {
@@ -47,4 +51,77 @@ fn what_is_ragged_twice_is_refused() {
     let two = TensorDict::lazy_stack([wide(&[1, 2]), wide(&[3, 4])], 0).unwrap();
     let error = to_arrow(two, &ToArrowOptions::default()).unwrap_err();
     assert!(error.is_shape() && error.to_string().contains("flatten"), "{error}");
+}
+
+/// Without batch dims: one row, whose mask is `[length]`, or nothing.
+fn row(values: &[i64], mask: Option<&[bool]>) -> TensorDict {
+    let mut dict = member(values);
+    if let Some(mask) = mask {
+        dict.set(["_mask", "a"], Tensor::from_slice(mask)).unwrap();
+    }
+    dict
+}
+
+fn folded(dict: TensorDict) -> RecordBatch {
+    let batch = to_arrow(dict, &ToArrowOptions::default().mask_key("_mask")).unwrap_or_else(|error| panic!("{error}"));
+    batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+    batch
+}
+
+#[test]
+fn masks_of_members_become_the_validity_of_elements() {
+    let stack =
+        lazy([row(&[1, 2, 3], Some(&[true, false, true])), row(&[], Some(&[])), row(&[4, 5], Some(&[false, true]))]);
+    let batch = folded(stack);
+    assert_eq!(show(batch.column(0)), "[[1, null, 3], [], [null, 5]]");
+    assert_eq!((batch.num_columns(), batch.schema().field(0).is_nullable()), (1, false));
+    // Members with batch dims, as they come of conversions; where there was no null, there is no mask.
+    let part = |values: Vec<Option<i64>>, words: Vec<Option<&str>>| {
+        let columns: [(&str, ArrayRef); 2] =
+            [("a", Arc::new(Int64Array::from(values))), ("s", Arc::new(StringArray::from(words)))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        from_arrow(batch, &Options::default().nulls(Nulls::Mask)).unwrap()
+    };
+    let stack = lazy([
+        part(vec![Some(1), None], vec![Some("x"), None]),
+        part(vec![Some(3)], vec![Some("y")]),
+        part(vec![None, Some(5), None], vec![None, None, Some("z")]),
+    ]);
+    let batch = folded(stack);
+    assert_eq!(show(batch.column(0)), "[[1, null], [3], [null, 5, null]]");
+    assert_eq!(show(batch.column(1)), "[[x, null], [y], [null, null, z]]");
+    // There and back: what is null in a list is filled, as anywhere else.
+    let back = from_arrow(batch, &Options::default().nulls(Nulls::Fill)).unwrap();
+    assert_eq!(show_jagged(&back.jagged("a").unwrap()), "jag(int64[6](1, 0, 3, 0, 5, 0); 0, 2, 3, 6)");
+}
+
+#[test]
+fn masks_of_members_without_dims_are_of_rows() {
+    let whole = |values: &[i64], valid: Option<bool>| {
+        let mut dict = member(values);
+        if let Some(valid) = valid {
+            dict.set(["_mask", "a"], Tensor::from_slice(&[valid]).squeeze()).unwrap();
+        }
+        dict
+    };
+    let batch = folded(lazy([whole(&[1, 2], Some(true)), whole(&[], Some(false)), whole(&[3], None)]));
+    assert_eq!(show(batch.column(0)), "[[1, 2], null, [3]]");
+    let back = from_arrow(batch, &Options::default().nulls(Nulls::Mask)).unwrap();
+    assert_eq!(show_tensor(&back.tensor(["_mask", "a"]).unwrap()), "bool[3](T, F, T)");
+    // Members of one shape, and masks of fewer dims than what they are of.
+    let batch = folded(lazy([row(&[1, 2], Some(&[true, false])), row(&[3, 4], None)]));
+    assert_eq!(show(batch.column(0)), "[[1, null], [3, 4]]");
+    let wide = |rows: i64, mask: &[bool]| {
+        let mut dict = TensorDict::from_entries([("a", Tensor::ones([rows, 2], (Kind::Int64, Device::Cpu)))]).unwrap();
+        dict.set(["_mask", "a"], Tensor::from_slice(mask)).unwrap();
+        dict
+    };
+    let batch = folded(lazy([wide(1, &[false]), wide(2, &[true, false])]));
+    assert_eq!(show(batch.column(0)), "[[null], [[1, 1], null]]");
+    let batch = folded(lazy([wide(2, &[true, true]), wide(2, &[true, false])]));
+    assert_eq!(show(batch.column(0)), "[[1, 1, 1, 1], [1, 1, null, null]]");
+    // Masks that are of something else.
+    let error = |dict| to_arrow(dict, &ToArrowOptions::default().mask_key("_mask")).unwrap_err();
+    let wrong = error(lazy([row(&[1, 2], Some(&[true])), row(&[3], Some(&[true]))]));
+    assert!(wrong.is_shape() && wrong.to_string().contains("('_mask', 'a')"), "{wrong}");
 }

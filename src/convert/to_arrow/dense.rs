@@ -9,18 +9,19 @@ use arrow::datatypes::{
 };
 use tch::Tensor;
 
+use super::masks::Valid;
 use super::share;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::options::CopyPolicy;
 use crate::schema::fixed_shape_field;
 
-/// A tensor `[rows, …]` as a column that is nullable if its validity is given.
+/// A tensor `[rows, …]` as a column whose rows or elements are nullable if their validity is given.
 pub(super) fn column(
     name: &str,
     tensor: Tensor,
     rows: usize,
-    validity: Option<NullBuffer>,
+    valid: Valid,
     policy: CopyPolicy,
 ) -> Result<(Field, ArrayRef)> {
     let shape = tensor.size().into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>();
@@ -32,17 +33,19 @@ pub(super) fn column(
             return Err(Error::shape(format!("its shape is {shape:?}, but the batch size is [{rows}]")));
         }
     };
-    let nullable = validity.is_some();
+    let nullable = valid.rows.is_some();
     if dims.is_empty() {
-        let numbers = numbers(tensor, validity, policy)?;
+        let numbers = numbers(tensor, valid.rows, policy)?;
         return Ok((Field::new(name, numbers.data_type().clone(), nullable), numbers));
     }
-    let numbers = numbers(tensor, None, policy)?;
-    let field = fixed_shape_field(name, numbers.data_type().clone(), dims, nullable)?;
+    let elements_nullable = valid.elements.is_some();
+    let numbers = numbers(tensor, valid.elements, policy)?;
+    let element = Field::new(Field::LIST_FIELD_DEFAULT_NAME, numbers.data_type().clone(), elements_nullable);
+    let field = fixed_shape_field(name, element, dims, nullable)?;
     let DataType::FixedSizeList(element, size) = field.data_type() else {
         return Err(Error::schema(format!("{} is no fixed-size list", field.data_type())));
     };
-    let list = FixedSizeListArray::try_new_with_length(Arc::clone(element), *size, numbers, validity, rows)?;
+    let list = FixedSizeListArray::try_new_with_length(Arc::clone(element), *size, numbers, valid.rows, rows)?;
     Ok((field, Arc::new(list)))
 }
 

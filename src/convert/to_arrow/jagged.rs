@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, LargeListArray};
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field};
 
+use super::masks::Mask;
 use super::{dense, share};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -16,21 +17,22 @@ pub(super) fn column(
     name: &str,
     jagged: JaggedTensor,
     rows: usize,
-    validity: Option<NullBuffer>,
+    mask: Mask,
     policy: CopyPolicy,
 ) -> Result<(Field, ArrayRef)> {
     let (values, offsets) = jagged.into_parts();
     let total = values.size().first().and_then(|total| usize::try_from(*total).ok());
     let total = total.ok_or_else(|| Error::shape(format!("its values have shape {:?}", values.size())))?;
-    let (element, values) = dense::column(Field::LIST_FIELD_DEFAULT_NAME, values, total, None, policy)?;
     if offsets.f_kind()? != tch::Kind::Int64 {
         return Err(Error::shape("its offsets are no longer int64"));
     }
+    let valid = mask.of_list(&offsets, &values.size())?;
+    let (element, values) = dense::column(Field::LIST_FIELD_DEFAULT_NAME, values, total, valid.values, policy)?;
     let offsets = ScalarBuffer::<i64>::from(share::buffer(offsets, DType::Int64, policy)?);
     ensure_offsets(&offsets, rows, total)?;
     let element = Arc::new(element);
-    let field = Field::new(name, DataType::LargeList(Arc::clone(&element)), validity.is_some());
-    let list = LargeListArray::try_new(element, OffsetBuffer::new(offsets), values, validity)?;
+    let field = Field::new(name, DataType::LargeList(Arc::clone(&element)), valid.rows.is_some());
+    let list = LargeListArray::try_new(element, OffsetBuffer::new(offsets), values, valid.rows)?;
     Ok((field, Arc::new(list)))
 }
 

@@ -1,7 +1,8 @@
 //! Masks → the validity of columns.
 
 use arrow::buffer::NullBuffer;
-use tch::{Kind, Tensor};
+use indexmap::IndexMap;
+use tch::{Device, Kind, Tensor};
 
 use super::share;
 use crate::dict::{Entry, TensorDict};
@@ -9,6 +10,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
 use crate::options::CopyPolicy;
+use crate::tensor::JaggedTensor;
 
 /// The mask of one entry, or the masks below it, if there are any.
 pub(super) struct Mask {
@@ -23,25 +25,65 @@ pub(super) struct FieldMasks {
     masks: Vec<(String, Entry)>,
 }
 
+/// What is valid of a column: its rows, or the elements in them.
+#[derive(Default)]
+pub(super) struct Valid {
+    pub(super) rows: Option<NullBuffer>,
+    pub(super) elements: Option<NullBuffer>,
+}
+
+/// What is valid of a list: its rows, or what of their values.
+#[derive(Default)]
+pub(super) struct ListValid {
+    pub(super) rows: Option<NullBuffer>,
+    pub(super) values: Valid,
+}
+
 impl Mask {
-    /// The validity of a column's rows; `None` if nothing is said of it.
-    pub(super) fn validity(self, rows: usize) -> Result<Option<NullBuffer>> {
+    /// Of a tensor of this shape.
+    pub(super) fn of_tensor(self, shape: &[i64]) -> Result<Valid> {
+        let key = self.key.clone();
+        let valid = match self.leaf()? {
+            None => Ok(Valid::default()),
+            Some(Entry::Tensor(mask)) => validity(mask, shape),
+            Some(entry) => Err(no_mask(&entry)),
+        };
+        valid.map_err(|error| error.at(&key))
+    }
+
+    /// Of rows that begin and end at these offsets in values of this shape.
+    pub(super) fn of_list(self, offsets: &Tensor, values: &[i64]) -> Result<ListValid> {
+        let key = self.key.clone();
+        let valid = match self.leaf()? {
+            None => Ok(ListValid::default()),
+            Some(Entry::Jagged(mask)) => elements(mask, offsets)
+                .and_then(|mask| validity(mask, values))
+                .map(|values| ListValid { rows: None, values }),
+            Some(Entry::Tensor(mask)) => {
+                let rows = offsets.size().first().map_or(0, |count| count - 1);
+                validity(mask, &[rows]).map(|valid| ListValid { rows: valid.rows, values: Valid::default() })
+            }
+            Some(entry) => Err(no_mask(&entry)),
+        };
+        valid.map_err(|error| error.at(&key))
+    }
+
+    /// The mask of an entry that is no dict.
+    fn leaf(self) -> Result<Option<Entry>> {
         match self.entry {
-            None => Ok(None),
-            Some(Entry::Tensor(mask)) => validity(mask, rows).map(Some).map_err(|error| error.at(&self.key)),
             Some(Entry::Dict(masks)) => {
                 let masks = FieldMasks { key: self.key, masks: masks.into_entries().collect() };
                 masks.finish().map(|()| None)
             }
-            Some(entry) => Err(no_mask(&entry).at(&self.key)),
+            entry => Ok(entry),
         }
     }
 
     /// The validity of a struct's own rows, and the masks of its fields.
-    pub(super) fn into_fields(self, rows: usize) -> Result<(Option<NullBuffer>, FieldMasks)> {
+    pub(super) fn into_fields(self, rows: i64) -> Result<(Option<NullBuffer>, FieldMasks)> {
         match self.entry {
             Some(Entry::Dict(masks)) => Ok((None, FieldMasks { key: self.key, masks: masks.into_entries().collect() })),
-            _ => Ok((self.validity(rows)?, FieldMasks::none())),
+            _ => Ok((self.of_tensor(&[rows])?.rows, FieldMasks::none())),
         }
     }
 }
@@ -105,17 +147,78 @@ impl FieldMasks {
     }
 }
 
-fn validity(mask: Tensor, rows: usize) -> Result<NullBuffer> {
-    let shape = mask.size();
-    if mask.f_kind().ok() != Some(Kind::Bool) || shape.len() != 1 || usize::try_from(shape[0]).ok() != Some(rows) {
+fn validity(mask: Tensor, shape: &[i64]) -> Result<Valid> {
+    let sizes = mask.size();
+    if mask.f_kind().ok() != Some(Kind::Bool) || sizes.is_empty() || !shape.starts_with(&sizes) {
         let dtype = mask.f_kind().map_or_else(|_| "of no known dtype".to_owned(), |kind| DType::from(kind).to_string());
-        return Err(Error::shape(format!("a mask is bool[{rows}], this is {dtype}{shape:?}"))
+        let rows = shape.first().copied().unwrap_or_default();
+        let deeper =
+            if shape.len() > 1 { format!(", or of more of the leading dims of {shape:?}") } else { String::new() };
+        return Err(Error::shape(format!("a mask is bool[{rows}]{deeper}, this is {dtype}{sizes:?}"))
             .remedy("operations on all leaves reach masks too: exclude them before"));
     }
     // Packed bits are made, not copied from a column, so no copy policy forbids them.
-    share::bits(mask, CopyPolicy::Auto).map(NullBuffer::new)
+    let bits = |mask: Tensor| share::bits(mask, CopyPolicy::Auto).map(NullBuffer::new);
+    if sizes.len() == 1 {
+        return Ok(Valid { rows: Some(bits(mask)?), elements: None });
+    }
+    let spread: Vec<i64> = sizes.iter().copied().chain(shape[sizes.len()..].iter().map(|_| 1)).collect();
+    let each = mask.f_reshape(spread)?.f_expand(shape, false)?.f_reshape([-1])?;
+    Ok(Valid { rows: None, elements: Some(bits(each)?) })
+}
+
+/// The mask's values, if its rows are as long as those that it is the mask of.
+fn elements(mask: JaggedTensor, offsets: &Tensor) -> Result<Tensor> {
+    let (values, theirs) = mask.into_parts();
+    if theirs.f_to_device(Device::Cpu)?.f_equal(&offsets.f_to_device(Device::Cpu)?)? {
+        return Ok(values);
+    }
+    Err(Error::shape("the rows of the mask aren't as long as those of its column")
+        .remedy("a mask of a list's elements has one boolean for each of them, one of its rows has one for each row"))
 }
 
 fn no_mask(entry: &Entry) -> Error {
     Error::key(format!("masks are boolean tensors, this is of kind {}", entry.kind()))
+}
+
+/// Gives each member of a lazy stack the masks that only others have, all true: where a member had no null, its
+/// conversion may have made none.
+pub(super) fn complete(dict: &TensorDict, key: &NestedKey) -> Result<TensorDict> {
+    let mut dims = IndexMap::new();
+    find_masks(dict, key, &mut dims)?;
+    with_masks(dict, key, &dims)
+}
+
+/// The number of dims of each mask that any member has.
+fn find_masks(dict: &TensorDict, key: &NestedKey, dims: &mut IndexMap<NestedKey, usize>) -> Result<()> {
+    if dict.is_lazy() {
+        return dict.members().iter().try_for_each(|member| find_masks(member, key, dims));
+    }
+    for mask in dict.leaf_keys().into_iter().filter(|leaf| leaf.starts_with(key)) {
+        let shape = dict.item_shape(&mask)?;
+        dims.insert(mask, shape.len());
+    }
+    Ok(())
+}
+
+fn with_masks(dict: &TensorDict, key: &NestedKey, dims: &IndexMap<NestedKey, usize>) -> Result<TensorDict> {
+    if let Some(stack_dim) = dict.stack_dim().filter(|_| !dict.members().is_empty()) {
+        let members = dict.members().iter().map(|member| with_masks(member, key, dims));
+        return TensorDict::lazy_stack(members.collect::<Result<Vec<_>>>()?, stack_dim as i64);
+    }
+    let mut dict = dict.shallow_clone();
+    for (mask, dims) in dims {
+        let column = NestedKey::from(mask.names()[key.names().len()..].to_vec());
+        if dict.contains_key(mask) {
+            continue;
+        }
+        // What is not there is null; of a list, no elements are.
+        let valid = dict.contains_key(&column);
+        let shape = if valid { dict.item_shape(column)? } else { dict.batch_size() };
+        if let Some(sizes) = shape.get(..*dims).filter(|sizes| !sizes.contains(&-1)) {
+            let options = (Kind::Bool, dict.device().unwrap_or(Device::Cpu));
+            dict.set(mask, if valid { Tensor::f_ones(sizes, options)? } else { Tensor::f_zeros(sizes, options)? })?;
+        }
+    }
+    Ok(dict)
 }

@@ -36,6 +36,11 @@ use crate::options::{CopyPolicy, ToArrowOptions};
 /// With [`ToArrowOptions::mask_key`], each mask becomes the validity of its column: `(mask_key, "c")` that of `c`,
 /// `(mask_key, "c", "x")` that of the field `x` of the struct `c`. The masks are then no columns. Columns without
 /// a mask have no nulls (non-tensor values keep theirs), and a mask makes its column nullable, whatever it holds.
+///
+/// A mask `bool[n]` is of rows. One of more dims is of the elements: `bool[n, *]` in the rows of a jagged tensor,
+/// `bool[n, k]` in those of a tensor `[n, k, …]`. So a lazy stack's members bring theirs: masks without dims are of
+/// the rows that they become, others of what is in them, and a member without the mask that another has is valid.
+///
 /// Since [`from_arrow`](crate::from_arrow) gives the masks of a struct's fields, a row in which the struct was null
 /// comes back as one in which each field is.
 ///
@@ -70,12 +75,15 @@ use crate::options::{CopyPolicy, ToArrowOptions};
 /// # Errors
 ///
 /// A [shape](Error::is_shape) error if there isn't exactly one batch dim, an entry no longer has the batch size or
-/// offsets are no offsets any more, since another handle changed them, or a mask isn't one boolean per row; a
+/// offsets are no offsets any more, since another handle changed them, or a mask isn't one boolean per row or element; a
 /// [schema](Error::is_schema) error for a dtype that no column has (bfloat16, complex, quantized) or a layout that
 /// isn't strided; a [key](Error::is_key) error for a mask without a column or an entry among the masks that is
 /// none; a [copy](Error::is_copy) error if one is needed and forbidden.
 pub fn to_arrow(mut dict: TensorDict, options: &ToArrowOptions) -> Result<RecordBatch> {
     if dict.holds_lazy() {
+        if let Some(key) = options.masks() {
+            dict = masks::complete(&dict, key)?;
+        }
         dict = dict.densify(Ragged::Jagged)?;
     }
     let rows = num_rows(&dict)?;
@@ -133,9 +141,12 @@ impl Export {
 
     fn column(self, name: &str, entry: Entry, mask: Mask, key: &NestedKey) -> Result<(Field, ArrayRef)> {
         match entry {
-            Entry::Tensor(tensor) => dense::column(name, tensor, self.rows, mask.validity(self.rows)?, self.copy),
-            Entry::Jagged(jagged) => jagged::column(name, jagged, self.rows, mask.validity(self.rows)?, self.copy),
-            Entry::NonTensor(values) => non_tensor::column(name, &values, self.rows, mask.validity(self.rows)?),
+            Entry::Tensor(tensor) => {
+                let valid = mask.of_tensor(&tensor.size())?;
+                dense::column(name, tensor, self.rows, valid, self.copy)
+            }
+            Entry::Jagged(jagged) => jagged::column(name, jagged, self.rows, mask, self.copy),
+            Entry::NonTensor(values) => non_tensor::column(name, &values, self.rows, mask),
             Entry::Dict(dict) => {
                 if dict.batch_size().first().and_then(|rows| usize::try_from(*rows).ok()) != Some(self.rows) {
                     let sizes = dict.batch_size();
@@ -144,7 +155,7 @@ impl Export {
                         self.rows
                     )));
                 }
-                let (validity, masks) = mask.into_fields(self.rows)?;
+                let (validity, masks) = mask.into_fields(self.rows as i64)?;
                 let (fields, columns) = self.fields(dict, masks, key)?;
                 let field = Field::new(name, DataType::Struct(fields.clone().into()), validity.is_some());
                 let array = StructArray::try_new_with_length(fields.into(), columns, validity, self.rows)?;
