@@ -36,7 +36,7 @@ impl TensorDict {
         self.list_at(key.names()).map(Some).map_err(|error| error.at(key))
     }
 
-    fn list_at(&self, names: &[String]) -> Result<Nested<Entry>> {
+    pub(super) fn list_at(&self, names: &[String]) -> Result<Nested<Entry>> {
         match &self.body {
             Body::Lazy(stack) => {
                 let items = stack.members.iter().map(|member| member.list_at(names));

@@ -2,9 +2,13 @@
 
 use tch::{Kind, Tensor};
 
+use super::dense::Dense;
+use super::lazy::LazyStack;
+use super::stack::maybe_dense;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
+use crate::key::NestedKey;
 
 /// How many elements become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,16 +69,12 @@ impl Reduction {
     }
 }
 
-/// What of each leaf becomes one element.
-#[derive(Clone, Copy)]
-enum Over {
-    Dim { dim: usize, keep: bool },
-    Leaf,
-}
-
 impl TensorDict {
     /// Each tensor reduced along a batch dim, which is gone, or with `keep_dim` of size 1. Non-tensor values
-    /// and the names of dims are left out. A lazy stack is made [dense](Self::contiguous) first.
+    /// and the names of dims are left out.
+    ///
+    /// A lazy stack is made [dense](Self::contiguous) first. If its members differ so that it can't be, each of them is
+    /// reduced along a dim other than the stack dim, and what comes of it is dense if it then can be.
     ///
     /// ```
     /// use tch::Tensor;
@@ -91,20 +91,45 @@ impl TensorDict {
     /// # Errors
     ///
     /// An [index](Error::is_index) error for `dim`; a [shape](Error::is_shape) error for a jagged entry, and
-    /// for a lazy stack whose members differ; libtorch's, with the key, for a dtype that can't be reduced so.
+    /// along the stack dim of a lazy stack whose members differ; libtorch's, with the key, for a dtype that can't be
+    /// reduced so.
     pub fn reduce_dim(&self, how: Reduction, dim: i64, keep_dim: bool) -> Result<TensorDict> {
         let dim = self.batch_dim(dim)?;
-        self.reduced(how, Over::Dim { dim, keep: keep_dim })
+        self.reduce_along(how, dim, keep_dim)
     }
 
-    /// Each leaf reduced to one element, under a batch size of no dims. Otherwise as
-    /// [`reduce_dim`](Self::reduce_dim), but that jagged tensors can be reduced.
+    /// Each leaf reduced to one element, under a batch size of no dims; non-tensor values are left out. Jagged tensors
+    /// are reduced as well. Of a lazy stack, each leaf that all members have, in whatever shapes.
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error for a lazy stack whose members differ; libtorch's, with the key.
+    /// A [key](Error::is_key) error if a leaf is a tensordict in another member; libtorch's, with the key.
     pub fn reduce_leaves(&self, how: Reduction) -> Result<TensorDict> {
-        self.reduced(how, Over::Leaf)
+        let mut reduced = Dense { device: self.device(), ..Dense::default() };
+        for name in self.keys() {
+            if let Some(entry) = self.reduced_leaf(how, &name).map_err(|error| error.below(&name))? {
+                reduced.entries.insert(name, entry);
+            }
+        }
+        Ok(TensorDict::dense(reduced))
+    }
+
+    /// `None` for what is no tensor.
+    fn reduced_leaf(&self, how: Reduction, name: &str) -> Result<Option<Entry>> {
+        let mut flat = Vec::new();
+        for entry in self.list_at(&[name.to_owned()])?.into_flat() {
+            match entry {
+                Entry::Tensor(tensor) => flat.push(tensor.f_reshape([-1])?),
+                Entry::Jagged(jagged) => flat.push(jagged.values().f_reshape([-1])?),
+                Entry::NonTensor(_) => return Ok(None),
+                Entry::Dict(_) => return self.dict(name)?.reduce_leaves(how).map(|dict| Some(dict.into())),
+            }
+        }
+        match flat.as_slice() {
+            [only] => how.whole(only),
+            _ => how.whole(&Tensor::f_cat(&flat, 0)?),
+        }
+        .map(|tensor| Some(tensor.into()))
     }
 
     /// One number of all elements of all tensors and jagged tensors, also those that only some members of a
@@ -137,30 +162,42 @@ impl TensorDict {
         }
     }
 
-    fn reduced(&self, how: Reduction, over: Over) -> Result<TensorDict> {
+    fn reduce_along(&self, how: Reduction, dim: usize, keep: bool) -> Result<TensorDict> {
         let dense = match &self.body {
-            Body::Lazy(_) => return self.contiguous()?.reduced(how, over),
+            Body::Lazy(stack) if dim != stack.stack_dim && self.is_ragged() => {
+                return stack.reduce_along(how, dim, keep);
+            }
+            Body::Lazy(_) => return self.contiguous()?.reduce_along(how, dim, keep),
             Body::Dense(dense) => dense,
         };
-        let mut reduced = dense.try_map(|_, entry| match (entry, over) {
-            (Entry::Dict(dict), _) => Ok(Some(dict.reduced(how, over)?.into())),
-            (Entry::NonTensor(_), _) => Ok(None),
-            (Entry::Tensor(tensor), Over::Leaf) => Ok(Some(how.whole(tensor)?.into())),
-            (Entry::Jagged(jagged), Over::Leaf) => Ok(Some(how.whole(jagged.values())?.into())),
-            (Entry::Tensor(tensor), Over::Dim { dim, keep }) => Ok(Some(how.along(tensor, dim as i64, keep)?.into())),
-            (Entry::Jagged(jagged), Over::Dim { .. }) => Err(Error::shape(format!(
+        let mut reduced = dense.try_map(|_, entry| match entry {
+            Entry::Dict(dict) => Ok(Some(dict.reduce_along(how, dim, keep)?.into())),
+            Entry::NonTensor(_) => Ok(None),
+            Entry::Tensor(tensor) => Ok(Some(how.along(tensor, dim as i64, keep)?.into())),
+            Entry::Jagged(jagged) => Err(Error::shape(format!(
                 "a jagged tensor of shape {:?} has rows of different lengths and can't be reduced along them",
                 jagged.shape()
             ))
             .remedy("pad it, or reduce_leaves")),
         })?;
         reduced.names = Vec::new();
-        match over {
-            Over::Leaf => reduced.batch_size.clear(),
-            Over::Dim { dim, keep } => {
-                reduced.batch_size.splice(dim..=dim, keep.then_some(1));
-            }
-        }
+        reduced.batch_size.splice(dim..=dim, keep.then_some(1));
         Ok(TensorDict::dense(reduced))
+    }
+
+    /// Whether the members of a lazy stack differ in batch size, or the entries that all have in shape.
+    fn is_ragged(&self) -> bool {
+        let differs = |key: &NestedKey| self.item_shape(key).is_ok_and(|shape| shape.contains(&-1));
+        self.batch_size().contains(&-1) || self.leaf_keys().iter().any(differs)
+    }
+}
+
+impl LazyStack {
+    /// Each member along a dim that is not the stack dim.
+    fn reduce_along(&self, how: Reduction, dim: usize, keep: bool) -> Result<TensorDict> {
+        let (within, after) = self.around(dim);
+        let members = self.members.iter().map(|member| member.reduce_along(how, within, keep));
+        let members = members.collect::<Result<Vec<_>>>()?;
+        maybe_dense(members, if keep { self.stack_dim } else { after })
     }
 }
