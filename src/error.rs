@@ -21,6 +21,9 @@ struct Inner {
     key: Option<NestedKey>,
     row: Option<usize>,
     partition: Option<usize>,
+    dim: Option<usize>,
+    /// Of lazy stacks, the outer first.
+    members: Vec<usize>,
     remedy: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -68,6 +71,8 @@ impl Error {
             key: None,
             row: None,
             partition: None,
+            dim: None,
+            members: Vec::new(),
             remedy: None,
             source: None,
         }))
@@ -153,6 +158,20 @@ impl Error {
 
     pub(crate) fn at_row(mut self, row: usize) -> Self {
         self.inner().row = Some(row);
+        self
+    }
+
+    /// The batch dim that it is about.
+    pub(crate) fn at_dim(mut self, dim: usize) -> Self {
+        self.inner().dim = Some(dim);
+        self
+    }
+
+    /// It is about a member of a lazy stack. The dim, if known, becomes that of the stack.
+    pub(crate) fn of_member(mut self, member: usize, stack_dim: usize) -> Self {
+        let inner = self.inner();
+        inner.dim = inner.dim.map(|dim| if dim < stack_dim { dim } else { dim + 1 });
+        inner.members.insert(0, member);
         self
     }
 
@@ -254,15 +273,20 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind: _, message, key, row, partition, remedy, source: _ } = &*self.0;
+        let Inner { kind: _, message, key, row, partition, dim, members, remedy, source: _ } = &*self.0;
         if let Some(key) = key {
             write!(f, "{key}: ")?;
         }
         f.write_str(message)?;
-        match (row, partition) {
-            (Some(row), None) => write!(f, " (row {row})")?,
-            (Some(row), Some(partition)) => write!(f, " (row {row} of partition {partition})")?,
-            (None, _) => {}
+        let row = row.map(|row| match partition {
+            None => format!("row {row}"),
+            Some(partition) => format!("row {row} of partition {partition}"),
+        });
+        let dim = dim.map(|dim| format!("dim {dim}"));
+        let members = members.iter().map(|member| format!("member {member}"));
+        let places: Vec<_> = dim.into_iter().chain(members).chain(row).collect();
+        if !places.is_empty() {
+            write!(f, " ({})", places.join(", "))?;
         }
         if let Some(remedy) = remedy {
             write!(f, "; {remedy}")?;

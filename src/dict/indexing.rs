@@ -41,11 +41,12 @@ impl TensorDict {
         let indices = index.into();
         match (&self.body, indices.single()) {
             (Body::Dense(dense), Some(index)) if !dense.batch_size.is_empty() => {
-                return dense.index_with(&index.resolve(dense.batch_size[0])?);
+                let selection = index.resolve(dense.batch_size[0]).map_err(|error| error.at_dim(0))?;
+                return dense.index_with(&selection);
             }
             // Members can be chosen without a look at the others.
             (Body::Lazy(stack), Some(index)) if stack.stack_dim == 0 => {
-                let selection = index.resolve(stack.members.len() as i64)?;
+                let selection = index.resolve(stack.members.len() as i64).map_err(|error| error.at_dim(0))?;
                 if let Some(chosen) = stack.choose(&selection) {
                     return Ok(self.lock_like(chosen));
                 }
@@ -179,8 +180,9 @@ impl LazyStack {
         let layout = Layout::of(items);
         let others: Vec<Index> =
             items.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, item)| item.clone()).collect();
-        let Some((rows, shape)) = grid(&items[at], size)? else {
-            let selection = items[at].resolve(size)?;
+        let at_dim = |error: Error| error.at_dim(self.stack_dim);
+        let Some((rows, shape)) = grid(&items[at], size).map_err(at_dim)? else {
+            let selection = items[at].resolve(size).map_err(at_dim)?;
             if let Selection::Row(row) = selection {
                 return Ok(Route::Member { at: usize::try_from(row).unwrap_or_default(), items: others });
             }
@@ -245,15 +247,19 @@ impl LazyStack {
         if members.is_empty() { None } else { Some(TensorDict::lazy(self.with_members(members))) }
     }
 
+    fn member_part(&self, at: usize, items: &[Index]) -> Result<TensorDict> {
+        self.members[at].index_part(items).map_err(|error| error.of_member(at, self.stack_dim))
+    }
+
     fn index_by(&self, items: &[Index]) -> Result<TensorDict> {
         match self.route(items)? {
-            Route::Member { at, items } => self.members[at].index_part(&items),
+            Route::Member { at, items } => self.member_part(at, &items),
             Route::Members { parts, shape, place, spaced } => {
                 if parts.is_empty() {
                     return self.index_nothing(items, shape.len(), place);
                 }
                 let parts = parts.into_iter().map(|(at, items)| {
-                    let part = self.members[at].index_part(&items)?;
+                    let part = self.member_part(at, &items)?;
                     if spaced { part.without_dim(place) } else { Ok(part) }
                 });
                 let mut parts = parts.collect::<Result<Vec<_>>>()?;

@@ -273,13 +273,17 @@ pub(super) fn apply(tensor: &Tensor, items: &[Index]) -> Result<Tensor> {
 pub(super) fn sizes_after(sizes: &[i64], items: &[Index]) -> Result<Vec<i64>> {
     let mut after = Vec::with_capacity(sizes.len());
     let mut shapes = Vec::new();
-    let mut source = sizes.iter().copied();
+    let mut source = sizes.iter().copied().enumerate();
     for item in items {
-        let size = match dims_of(item) {
-            0 => 1,
-            _ => source.next().ok_or_else(|| Error::index("too many indices"))?,
+        let (dim, size) = match dims_of(item) {
+            0 => (None, 1),
+            _ => source.next().map(|(dim, size)| (Some(dim), size)).ok_or_else(|| Error::index("too many indices"))?,
         };
-        if let Some((_, shape)) = grid(item, size)? {
+        let at_dim = |error: Error| match dim {
+            Some(dim) => error.at_dim(dim),
+            None => error,
+        };
+        if let Some((_, shape)) = grid(item, size).map_err(at_dim)? {
             shapes.push(shape);
             continue;
         }
@@ -287,10 +291,10 @@ pub(super) fn sizes_after(sizes: &[i64], items: &[Index]) -> Result<Vec<i64>> {
             Index::NewAxis => after.push(1),
             Index::Row(_) if size < 0 => {}
             _ if size < 0 => after.push(-1),
-            item => after.extend(item.resolve(size)?.size()),
+            item => after.extend(item.resolve(size).map_err(at_dim)?.size()),
         }
     }
-    after.extend(source);
+    after.extend(source.map(|(_, size)| size));
     let layout = Layout::of(items);
     if let Some((_, Some(at))) = items.iter().zip(layout.places).find(|(item, _)| is_listed(item)) {
         after.splice(at..at, together(&shapes)?);

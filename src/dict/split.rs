@@ -88,14 +88,16 @@ impl TensorDict {
         let total = sizes.iter().try_fold(0i64, |sum, size| sum.checked_add(*size).filter(|_| *size >= 0));
         let due = self.batch_size()[at];
         if total.is_none() || (due >= 0 && total != Some(due)) {
-            return Err(Error::shape(format!("sizes {sizes:?} don't split dim {at}, which is {due}")));
+            let due = if due < 0 { "the members' sizes" } else { &due.to_string() };
+            return Err(Error::shape(format!("parts of sizes {sizes:?} don't make {due}")).at_dim(at));
         }
         match &self.body {
             Body::Lazy(stack) if at != stack.stack_dim => {
                 let (within, _) = stack.around(at);
                 let mut parts: Vec<LazyStack> = sizes.iter().map(|_| stack.with_members(Vec::new())).collect();
-                for member in &stack.members {
-                    let pieces = member.split(sizes, within as i64)?;
+                for (at, member) in stack.members.iter().enumerate() {
+                    let pieces = member.split(sizes, within as i64);
+                    let pieces = pieces.map_err(|error| error.of_member(at, stack.stack_dim))?;
                     parts.iter_mut().zip(pieces).for_each(|(part, piece)| part.members.push(piece));
                 }
                 if stack.members.is_empty() {

@@ -135,7 +135,7 @@ impl TensorDict {
     /// # Errors
     ///
     /// A [key](Error::is_key) error for an entry that isn't there; what [`put_at`](Self::put_at) says.
-    pub fn update_at(&mut self, source: &TensorDict, index: impl Into<Indices>) -> Result<()> {
+    pub fn update_at(&mut self, index: impl Into<Indices>, source: &TensorDict) -> Result<()> {
         self.put_part(index.into(), source, false)
     }
 
@@ -282,7 +282,7 @@ impl LazyStack {
     /// Hands each member that the index reaches its piece of the value.
     fn write(&mut self, value: &Entry, items: &[Index], write: &mut WriteMember<'_>) -> Result<()> {
         let (parts, shape, place, spaced) = match self.route(items)? {
-            Route::Member { at, items } => return write(&mut self.members[at], value.shallow_clone(), &items),
+            Route::Member { at, items } => return self.write_member(at, value.shallow_clone(), &items, write),
             Route::Members { parts, shape, place, spaced } => (parts, shape, place, spaced),
         };
         if parts.is_empty() {
@@ -313,9 +313,13 @@ impl LazyStack {
         }
         for ((at, items), piece) in parts.into_iter().zip(pieces) {
             let piece = if spaced { spaced_entry(piece, place)? } else { piece };
-            write(&mut self.members[at], piece, &items)?;
+            self.write_member(at, piece, &items, write)?;
         }
         Ok(())
+    }
+
+    fn write_member(&mut self, at: usize, value: Entry, items: &[Index], write: &mut WriteMember<'_>) -> Result<()> {
+        write(&mut self.members[at], value, items).map_err(|error| error.of_member(at, self.stack_dim))
     }
 }
 

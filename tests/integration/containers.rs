@@ -174,7 +174,7 @@ fn one_row() {
     for row in [3, -4, i64::MAX, i64::MIN] {
         let error = dict.index(row).unwrap_err();
         assert!(error.is_index(), "{error}");
-        assert_eq!(error.to_string(), format!("row {row} is out of bounds for a batch of 3"));
+        assert_eq!(error.to_string(), format!("row {row} is out of bounds for a batch of 3 (dim 0)"));
     }
     assert!(dict.index(0).unwrap().index(0).unwrap_err().is_index());
     assert!(TensorDict::new([0]).index(0).unwrap_err().is_index());
@@ -255,7 +255,7 @@ fn ranges_lists_and_masks() {
     assert_eq!(texts(&dict.index(vec![false; 4]).unwrap()), pick(&[]));
     assert!(dict.index(vec![0i64, 4]).unwrap_err().is_index());
     let error = dict.index(vec![true; 3]).unwrap_err();
-    assert!(error.is_index() && error.to_string() == "a mask of 3 can't index a batch of 4", "{error}");
+    assert!(error.is_index() && error.to_string() == "a mask of 3 can't index a batch of 4 (dim 0)", "{error}");
 
     // Slices share storage, lists don't.
     let tail = dict.index(2..).unwrap();

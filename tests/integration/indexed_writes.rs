@@ -313,14 +313,14 @@ fn numbers_are_written_to_all_tensors() {
 #[test]
 fn updates_need_the_entries() {
     let mut stack = stack(0);
-    stack.update_at(&member(&[7, 8, 9]), 1).unwrap();
+    stack.update_at(1, &member(&[7, 8, 9])).unwrap();
     assert_eq!(show(&stack), "{a: int64[2, 3](0, 1, 2, 7, 8, 9)}");
     let mut more = member(&[1, 1, 1]);
     more.set(["n", "b"], longs(&[1, 1, 1])).unwrap();
-    refused(&stack.update_at(&more, 0).unwrap_err(), Error::is_key, &["'n'"]);
+    refused(&stack.update_at(0, &more).unwrap_err(), Error::is_key, &["'n'"]);
     let mut dense = member(&[1, 2, 3]);
     dense.set(["n", "c"], longs(&[1, 2, 3])).unwrap();
-    refused(&dense.update_at(&more.index(0).unwrap(), 0).unwrap_err(), Error::is_key, &["('n', 'b')"]);
+    refused(&dense.update_at(0, &more.index(0).unwrap()).unwrap_err(), Error::is_key, &["('n', 'b')"]);
     assert_eq!(show(&dense), "{a: int64[3](1, 2, 3), n: {c: int64[3](1, 2, 3)}}");
 }
 

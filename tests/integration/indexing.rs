@@ -311,6 +311,33 @@ proptest! {
 }
 
 #[test]
+fn errors_name_the_callers_dim_and_the_member() {
+    // Members of 2 and 4 rows of 3, and their dims are one less than the stack's.
+    let wide = |rows: i64| {
+        let tensor = Tensor::zeros([rows, 3], (Kind::Int64, Device::Cpu));
+        TensorDict::from_entries([("a", tensor)]).unwrap().with_batch_size(&[rows, 3]).unwrap()
+    };
+    let mut stack = TensorDict::lazy_stack([wide(4), wide(2)], 0).unwrap();
+    refused(stack.index((.., 3)), &["row 3 is out of bounds", "dim 1, member 1"]);
+    refused(stack.index((.., .., -4)), &["row -4 is out of bounds", "dim 2"]);
+    refused(stack.index(2), &["row 2 is out of bounds", "dim 0"]);
+    refused(stack.index((.., [0, 3])), &["row 3 is out of bounds", "dim 1, member 1"]);
+    let error = stack.fill_at((.., 3), 1).unwrap_err();
+    assert!(error.is_index() && error.to_string().contains("dim 1, member 1"), "{error}");
+    let error = stack.set_at("a", longs(&[1, 1, 1]), (.., 3)).unwrap_err();
+    assert!(error.is_index() && error.to_string().contains("dim 1, member 1"), "{error}");
+    // Stacked at the end, their dims are the stack's; of stacks of stacks, each member on the way is named.
+    let columns = TensorDict::lazy_stack([wide(4), wide(2)], 2).unwrap();
+    refused(columns.index(3), &["dim 0, member 1"]);
+    let twice = TensorDict::lazy_stack([columns.shallow_clone(), columns], 0).unwrap();
+    refused(twice.index((.., 3)), &["dim 1, member 0, member 1"]);
+    let error = stack.split(&[1, 2], 1).unwrap_err();
+    assert!(error.is_shape() && error.to_string().contains("[1, 2] don't make 4 (dim 1, member 0)"), "{error}");
+    let error = stack.split(&[1, 1], -1).unwrap_err();
+    assert!(error.is_shape() && error.to_string().contains("[1, 1] don't make 3 (dim 2)"), "{error}");
+}
+
+#[test]
 fn masks_over_no_dims() {
     let stack = stack(0);
     let all = [0, 1, 2, 100, 101, 102, 200, 201, 202, 300, 301, 302];
