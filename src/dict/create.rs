@@ -1,7 +1,5 @@
 //! Tensordicts of the same structure with other tensors: copies, casts, zeros, dense ones.
 
-use arrow::array::new_null_array;
-use std::sync::Arc;
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::dense::Dense;
@@ -9,8 +7,7 @@ use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::Number;
-use crate::tensor::{JaggedTensor, NonTensorStack};
+use crate::tensor::{JaggedTensor, Number};
 
 impl TensorDict {
     /// A copy that shares no tensor's storage, unlocked. Non-tensor values can't change and are shared.
@@ -158,30 +155,18 @@ impl TensorDict {
         if let Some(size) = batch_size.iter().find(|size| **size < 0) {
             return Err(Error::shape(format!("a batch size can't be {size}")));
         }
-        self.zeros_below(&batch_size, self.batch_dims())
+        self.refilled(&batch_size, self.batch_dims(), 0.into())
     }
 
-    /// Zeros with `batch_size` in place of the first `dims` dims.
-    fn zeros_below(&self, batch_size: &[i64], dims: usize) -> Result<TensorDict> {
-        let resized =
-            |shape: &[i64]| -> Vec<i64> { batch_size.iter().chain(shape.iter().skip(dims)).copied().collect() };
-        let mut zeros = Dense { batch_size: resized(&self.batch_size()), device: self.device(), ..Dense::default() };
+    /// As [`Entry::refilled`], dense.
+    pub(super) fn refilled(&self, batch_size: &[i64], dims: usize, value: Number) -> Result<TensorDict> {
+        let sizes = [batch_size, &self.batch_size()[dims..]].concat();
+        let mut made = Dense { batch_size: sizes, device: self.device(), ..Dense::default() };
         for name in self.keys() {
-            let zero = |entry: Entry| -> Result<Entry> {
-                Ok(match entry {
-                    Entry::Tensor(tensor) => {
-                        let options = (tensor.f_kind()?, tensor.device());
-                        Tensor::f_zeros(resized(&tensor.size()), options)?.into()
-                    }
-                    Entry::Jagged(jagged) => no_elements(&jagged, batch_size, dims)?.into(),
-                    Entry::NonTensor(values) => nulls(&values, &resized(values.batch_size()))?.into(),
-                    Entry::Dict(dict) => dict.zeros_below(batch_size, dims)?.into(),
-                })
-            };
-            let entry = self.entry(name.as_str())?;
-            zeros.entries.insert(name.clone(), zero(entry).map_err(|error| error.below(&name))?);
+            let entry = self.entry(name.as_str())?.refilled(batch_size, dims, value);
+            made.entries.insert(name.clone(), entry.map_err(|error| error.below(&name))?);
         }
-        Ok(TensorDict::dense(zeros))
+        Ok(TensorDict::dense(made))
     }
 
     /// A dense tensordict with the entries of this one in contiguous memory, copied where they are not. A lazy
@@ -226,21 +211,34 @@ impl TensorDict {
     }
 }
 
-/// Rows without elements, as many as the one dim of `batch_size` says.
-fn no_elements(jagged: &JaggedTensor, batch_size: &[i64], dims: usize) -> Result<JaggedTensor> {
-    let ([rows], 1) = (batch_size, dims) else {
-        return Err(Error::shape(format!(
-            "a jagged tensor of shape {:?} has one batch dim, so it can't take the place of {dims} by {batch_size:?}",
-            jagged.shape()
-        )));
-    };
-    let values = jagged.values().f_narrow(0, 0, 0)?.f_alias_copy()?;
-    let offsets = Tensor::f_zeros(rows.saturating_add(1), (Kind::Int64, jagged.device()))?;
-    Ok(JaggedTensor::from_trusted(values, offsets))
-}
-
-fn nulls(values: &NonTensorStack, batch_size: &[i64]) -> Result<NonTensorStack> {
-    let one = new_null_array(values.data_type(), 1);
-    let one = NonTensorStack::with_field(Arc::clone(values.field()), one);
-    one.rearrange(|place| Ok(place.f_select(0, 0)?.f_expand(batch_size, false)?))
+impl Entry {
+    /// An entry of the same kind and dtypes in a batch of these sizes instead of its first `dims` dims: tensors hold
+    /// `value`, jagged rows no elements, and what is no tensor is null.
+    pub(super) fn refilled(&self, batch_size: &[i64], dims: usize, value: Number) -> Result<Entry> {
+        let shape = self.shape();
+        let beyond = shape.get(dims..).ok_or_else(|| {
+            Error::shape(format!("its shape is {shape:?}, of fewer dims than its batch"))
+                .remedy("set it anew: another handle on the tensor resized it")
+        })?;
+        let sizes = [batch_size, beyond].concat();
+        Ok(match self {
+            Entry::Tensor(tensor) => {
+                let mut filled = Tensor::f_empty(sizes, (tensor.f_kind()?, tensor.device()))?;
+                let _ = filled.f_fill_tensor_(&value.cast(tensor)?)?;
+                filled.into()
+            }
+            Entry::Jagged(jagged) => {
+                let ([rows], 1) = (batch_size, dims) else {
+                    return Err(Error::shape(format!(
+                        "a jagged tensor of shape {shape:?} has one batch dim, so it can't take the place of {dims} by {batch_size:?}"
+                    )));
+                };
+                let values = jagged.values().f_narrow(0, 0, 0)?.f_alias_copy()?;
+                let offsets = Tensor::f_zeros([rows.saturating_add(1)], (Kind::Int64, jagged.device()))?;
+                JaggedTensor::from_trusted(values, offsets).into()
+            }
+            Entry::NonTensor(values) => values.nulls(&sizes)?.into(),
+            Entry::Dict(dict) => dict.refilled(batch_size, dims, value)?.into(),
+        })
+    }
 }

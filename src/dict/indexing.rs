@@ -335,20 +335,18 @@ impl TensorDict {
         };
         let dims = dense.batch_size.len();
         let mut nothing = dense.try_map(|_, entry| {
-            let rest = match entry {
-                Entry::Dict(dict) => dict.first_sizes(),
-                entry => entry.shape(),
-            };
-            // A ragged dim has no rows to differ in.
-            let sizes: Vec<i64> = sizes.iter().copied().chain(rest.into_iter().skip(dims).map(|s| s.max(0))).collect();
-            let zeros = |like: &tch::Tensor| -> Result<Entry> {
-                Ok(Entry::Tensor(tch::Tensor::f_zeros(&sizes, (like.f_kind()?, like.device()))?))
-            };
             Ok(Some(match entry {
-                Entry::Tensor(tensor) => zeros(tensor)?,
-                Entry::Jagged(jagged) => zeros(jagged.values())?,
-                Entry::NonTensor(values) => Entry::NonTensor(values.nulls(&sizes)?),
-                Entry::Dict(dict) => TensorDict::dense(dict.nothing(&sizes)?).into(),
+                Entry::Dict(dict) => {
+                    let sizes: Vec<i64> =
+                        sizes.iter().copied().chain(dict.first_sizes().into_iter().skip(dims)).collect();
+                    TensorDict::dense(dict.nothing(&sizes)?).into()
+                }
+                // A ragged dim has no rows to differ in.
+                Entry::Jagged(jagged) => {
+                    let values = Entry::Tensor(jagged.values().shallow_clone());
+                    values.refilled(&[sizes, &[0]].concat(), 1, 0.into())?
+                }
+                leaf => leaf.refilled(sizes, dims, 0.into())?,
             }))
         })?;
         nothing.batch_size = sizes.to_vec();

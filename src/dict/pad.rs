@@ -1,11 +1,9 @@
 //! Room around the batch.
 
-use tch::{Kind, Tensor};
-
+use super::TensorDict;
 use super::tensordict::Body;
-use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::tensor::{JaggedTensor, Number};
+use crate::tensor::Number;
 
 impl TensorDict {
     /// The batch with `sizes[i]` more places before and after those of dim `i`, copied; dims without sizes stay. In
@@ -54,36 +52,14 @@ impl TensorDict {
             })?;
             return dense.pad_dim(dim, before, after, value);
         }
-        let parts = [self.places(dim, before, value)?, self.shallow_clone(), self.places(dim, after, value)?];
+        let places = |count: i64| {
+            let mut sizes = self.batch_size();
+            sizes[dim] = count;
+            self.refilled(&sizes, sizes.len(), value)
+        };
+        let parts = [places(before)?, self.shallow_clone(), places(after)?];
         let mut padded = TensorDict::cat(parts, dim as i64)?;
         padded.put_names(&self.names());
         Ok(padded)
-    }
-
-    /// As many places along a dim, with the entries of this tensordict.
-    fn places(&self, dim: usize, count: i64, value: Number) -> Result<TensorDict> {
-        let dense = match &self.body {
-            Body::Dense(dense) => dense,
-            Body::Lazy(_) => return self.contiguous()?.places(dim, count, value),
-        };
-        let resized = |sizes: &[i64]| -> Vec<i64> {
-            sizes.iter().enumerate().map(|(at, size)| if at == dim { count } else { *size }).collect()
-        };
-        let mut places = dense.try_map(|_, entry| {
-            Ok(Some(match entry {
-                Entry::Tensor(tensor) => {
-                    let value = value.cast(tensor)?;
-                    Entry::Tensor(value.f_expand(resized(&tensor.size()), false)?)
-                }
-                Entry::Jagged(jagged) => {
-                    let offsets = Tensor::f_zeros([count.saturating_add(1)], (Kind::Int64, jagged.device()))?;
-                    Entry::Jagged(JaggedTensor::from_trusted(jagged.values().f_narrow(0, 0, 0)?, offsets))
-                }
-                Entry::NonTensor(values) => Entry::NonTensor(values.nulls(&resized(values.batch_size()))?),
-                Entry::Dict(dict) => Entry::Dict(dict.places(dim, count, value)?),
-            }))
-        })?;
-        places.batch_size = resized(&dense.batch_size);
-        Ok(TensorDict::dense(places))
     }
 }

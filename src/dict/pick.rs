@@ -2,6 +2,7 @@
 
 use tch::{Kind, Tensor};
 
+use super::dense::dims_beyond;
 use super::indices::{along, coordinates, grid};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
@@ -75,7 +76,7 @@ impl TensorDict {
         let Body::Dense(dense) = &self.body else {
             return Err(Error::index("no batch"));
         };
-        let mut gathered = dense.try_map(|_, entry| gather_entry(entry, at, index).map(Some))?;
+        let mut gathered = dense.try_map(|_, entry| gather_entry(entry, &dense.batch_size, at, index).map(Some))?;
         gathered.batch_size.splice(..index.dim(), index.size());
         Ok(TensorDict::dense(gathered))
     }
@@ -92,9 +93,12 @@ fn in_pairs(dim: usize, index: &Tensor) -> Result<Vec<Index>> {
     grids.collect()
 }
 
-fn gather_entry(entry: &Entry, dim: usize, index: &Tensor) -> Result<Entry> {
+fn gather_entry(entry: &Entry, batch_size: &[i64], dim: usize, index: &Tensor) -> Result<Entry> {
     match entry {
-        Entry::Tensor(tensor) => gather_tensor(tensor, dim, index).map(Entry::Tensor),
+        Entry::Tensor(tensor) => {
+            dims_beyond(tensor, batch_size)?;
+            gather_tensor(tensor, dim, index).map(Entry::Tensor)
+        }
         Entry::NonTensor(values) => values.rearrange(|places| gather_tensor(places, dim, index)).map(Entry::NonTensor),
         Entry::Dict(dict) => dict.gather(dim as i64, index).map(Entry::Dict),
         Entry::Jagged(_) if index.dim() == 1 => {
@@ -107,29 +111,17 @@ fn gather_entry(entry: &Entry, dim: usize, index: &Tensor) -> Result<Entry> {
     }
 }
 
+/// The index has no more dims than the tensor.
 fn gather_tensor(tensor: &Tensor, dim: usize, index: &Tensor) -> Result<Tensor> {
-    let dims = index.dim();
-    let mut sizes = index.size();
-    let shape = tensor.size();
-    let beyond = shape.get(dims..).ok_or_else(|| {
-        Error::shape(format!("its shape is {shape:?}, of fewer dims than the index, whose shape is {sizes:?}"))
-            .remedy("set it anew: another handle on the tensor resized it")
-    })?;
-    sizes.extend_from_slice(beyond);
+    let (shape, dims) = (tensor.size(), index.dim());
+    let sizes = index.size().into_iter().chain(shape.iter().copied().skip(dims)).collect::<Vec<_>>();
     let mut spread = index.f_to_device(tensor.device())?;
-    for _ in dims..tensor.dim() {
+    for _ in dims..shape.len() {
         spread = spread.f_unsqueeze(-1)?;
     }
     let spread = spread.f_expand(&sizes, false)?;
     tensor.f_gather(dim as i64, &spread, false).map_err(|error| {
         let theirs = Error::from(error);
-        match tensor.size().get(dim) {
-            Some(_) => Error::index(format!(
-                "an index of shape {:?} can't gather from {:?}: {theirs}",
-                index.size(),
-                tensor.size()
-            )),
-            None => theirs,
-        }
+        Error::index(format!("an index of shape {:?} can't gather from {shape:?}: {theirs}", index.size()))
     })
 }

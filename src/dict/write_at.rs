@@ -6,7 +6,7 @@ use super::indices::{Indices, along, apply, sizes_after};
 use super::lazy::LazyStack;
 use super::operand::ensure_shaped;
 use super::tensordict::Body;
-use super::write_leaf::{copied, zeros};
+use super::write_leaf::copied;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -241,7 +241,12 @@ impl TensorDict {
                     if !dense.entries.contains_key(&name) {
                         locked.clone().map_err(below)?;
                         missing = missing.or_else(|| Some(NestedKey::from(&name)));
-                        let entry = if whole { copied(&value) } else { zeros(&value, part.len(), &dense.batch_size) };
+                        let entry = match &value {
+                            value if whole => copied(value),
+                            // Rows that are written to keep their lengths, and these would have none.
+                            Entry::Jagged(_) => Err(Error::shape("a jagged entry can't be made of a part of its rows")),
+                            value => value.refilled(&dense.batch_size, part.len(), 0.into()),
+                        };
                         let entry = dense.fit(std::slice::from_ref(&name), entry.map_err(below)?).map_err(below)?;
                         if pass == Pass::Check {
                             continue;

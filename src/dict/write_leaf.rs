@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use tch::Tensor;
 
+use super::Entry;
 use super::dense::{Dense, dims_beyond};
 use super::indices::{apply, coordinates, sizes_after};
 use super::operand::ensure_shaped;
 use super::overwrite::{ensure_same_layout, ensure_writable};
 use super::write_at::Pass;
-use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::NestedKey;
@@ -135,31 +135,6 @@ fn last_of_each(columns: &[Vec<i64>], count: i64) -> Vec<i64> {
     let mut last: Vec<i64> = last.into_values().collect();
     last.sort_unstable();
     last
-}
-
-/// An entry of zeros (or nulls) for the whole batch, of which `value` is a part without `dims` leading dims.
-pub(super) fn zeros(value: &Entry, dims: usize, batch_size: &[i64]) -> Result<Entry> {
-    match value {
-        Entry::Tensor(tensor) => {
-            let shape = tensor.size();
-            let rest = shape.get(dims..).ok_or_else(|| {
-                Error::shape(format!("its shape is {shape:?}, of fewer dims than its batch"))
-                    .remedy("set it anew: another handle on the tensor resized it")
-            })?;
-            let sizes = [batch_size, rest].concat();
-            Ok(Entry::Tensor(Tensor::f_zeros(sizes, (tensor.f_kind()?, tensor.device()))?))
-        }
-        Entry::NonTensor(values) => values.nulls(batch_size).map(Entry::NonTensor),
-        Entry::Dict(dict) => {
-            let sizes = [batch_size, &dict.batch_size()[dims..]].concat();
-            let mut made = TensorDict::new(sizes.clone());
-            for (name, value) in dict.items()? {
-                made.set(name.as_str(), zeros(&value, dict.batch_dims(), &sizes)?)?;
-            }
-            Ok(Entry::Dict(made))
-        }
-        Entry::Jagged(_) => Err(Error::shape("a jagged entry can't be made of a part of its rows")),
-    }
 }
 
 /// The same entry in memory of its own, so that writing can't change what is still to be read.

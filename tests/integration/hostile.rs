@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::array::StringArray;
 use tch::{Device, Kind, Tensor};
 use tensorquery::{
-    Error, Index, JaggedTensor, LazyStackBuilder, MultiNestedTensor, NonTensorStack, PaddingSide, TensorDict,
+    Error, Index, JaggedTensor, LazyStackBuilder, MultiNestedTensor, NonTensorStack, PaddingSide, Ragged, TensorDict,
+    ToArrowOptions, to_arrow,
 };
 
 use crate::show::show;
@@ -135,6 +136,39 @@ fn more_places_than_memory() {
     lazy([batch(&[1])]).set_at("a", longs(&[1]), grid).unwrap();
 }
 
+/// Sizes that can be counted, of which no memory can have the bytes.
+#[test]
+fn more_bytes_than_can_be_counted() {
+    for count in [1 << 60, 1 << 61, i64::MAX] {
+        let wide = || batch(&[1]).expand(&[count]).unwrap();
+        let ragged = || lazy([batch(&[1]), wide()]);
+        let mut rows = TensorDict::new([1]);
+        rows.set("j", JaggedTensor::from_rows(&[longs(&[1])]).unwrap()).unwrap();
+        let mut part = TensorDict::new([count]);
+        let refused = [
+            wide().contiguous().map(drop),
+            wide().deep_clone().map(drop),
+            wide().add(1).map(drop),
+            batch(&[1]).repeat(&[count]).map(drop),
+            batch(&[1]).new_zeros([count]).map(drop),
+            rows.new_zeros([count]).map(drop),
+            batch(&[1]).pad(&[(count, 0)], 0).map(drop),
+            rows.pad(&[(0, count)], 0).map(drop),
+            part.put_at(0, &batch(&[1]).index(0).unwrap()),
+            rows.jagged("j").unwrap().to_padded(PaddingSide::Right, 0, Some(count)).map(drop),
+            ragged().get_padded("a", PaddingSide::Left, 0).map(drop),
+            ragged().get_jagged("a").map(drop),
+            ragged().get_nested("a").map(drop),
+            ragged().densify(Ragged::Jagged).map(drop),
+            ragged().densify(Ragged::Padded { side: PaddingSide::Right, value: 0.into() }).map(drop),
+            to_arrow(wide(), &ToArrowOptions::default()).map(drop),
+        ];
+        for (at, refused) in refused.into_iter().enumerate() {
+            assert!(refused.is_err(), "{at}: {count}");
+        }
+    }
+}
+
 #[test]
 fn writes_are_whole_or_none() {
     let mut td = batch(&[1, 2]);
@@ -145,9 +179,15 @@ fn writes_are_whole_or_none() {
     assert_eq!(show(&td), "{a: int64[2](1, 2), x: float32[2](1, 1)}");
 
     let mut td = batch(&[1, 2]);
-    let source = TensorDict::from_entries([("t", texts(&["x", "y"]))]).unwrap();
+    let mut source = TensorDict::from_entries([("t", texts(&["x", "y"]))]).unwrap();
+    source.set("j", JaggedTensor::from_rows(&[longs(&[1])]).unwrap()).unwrap();
+    let source = source.with_batch_size(&[]).unwrap();
     assert!(td.put_at(0, &source).unwrap_err().is_shape());
     assert_eq!(show(&td), "{a: int64[2](1, 2)}");
+    // Values with dims beyond the batch, as tensors have them.
+    td.put_at(0, &source.exclude(["j"])).unwrap();
+    assert_eq!(show(&td.exclude(["a"])), r#"{t: nts("x", "y", null, null)}"#);
+    assert_eq!(td.non_tensor("t").unwrap().batch_size(), [2, 2]);
 
     let mut td = batch(&[1, 2]);
     td.set("x", floats(&[2])).unwrap();
