@@ -202,7 +202,9 @@ impl NonTensorStack {
         for level in (dims..first.batch_size.len()).rev() {
             let mut lengths = Vec::new();
             for stack in stacks {
-                let count = stack.batch_size[..level].iter().product::<i64>();
+                // Batches without values can have more places than can be counted.
+                let sizes = stack.batch_size[..level].iter();
+                let count = sizes.fold(1i64, |count, size| count.saturating_mul(*size));
                 let length = usize::try_from(stack.batch_size[level]).unwrap_or_default();
                 lengths.append(&mut room(count)?);
                 lengths.extend((0..count).map(|_| length));

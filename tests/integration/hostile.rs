@@ -136,6 +136,19 @@ fn more_places_than_memory() {
     lazy([batch(&[1])]).set_at("a", longs(&[1]), grid).unwrap();
 }
 
+#[test]
+fn lists_of_no_values_have_too_many_places() {
+    let wide = |rows: i64| {
+        let mut dict = TensorDict::new([rows, 0]);
+        dict.set("s", "x").unwrap();
+        dict
+    };
+    for rows in [1 << 40, i64::MAX] {
+        let error = lazy([wide(rows), wide(0)]).densify(Ragged::Jagged).unwrap_err();
+        assert!(error.is_shape() && error.to_string().contains("memory"), "{error}");
+    }
+}
+
 /// Sizes that can be counted, of which no memory can have the bytes.
 #[test]
 fn more_bytes_than_can_be_counted() {

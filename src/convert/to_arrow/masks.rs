@@ -40,6 +40,10 @@ pub(super) struct ListValid {
 }
 
 impl Mask {
+    pub(super) fn is_none(&self) -> bool {
+        self.entry.is_none()
+    }
+
     /// Of a tensor of this shape.
     pub(super) fn of_tensor(self, shape: &[i64]) -> Result<Valid> {
         let key = self.key.clone();

@@ -25,8 +25,9 @@ pub(super) fn column(name: &str, values: &NonTensorStack, rows: usize, mask: Mas
 
 /// The values with the mask of their elements, if they are lists that have one, and the validity of their rows.
 fn masked(array: &ArrayRef, mask: Mask) -> Result<(ArrayRef, Option<NullBuffer>)> {
-    let Some(list) = array.as_list_opt::<i64>() else {
-        return Ok((Arc::clone(array), mask.of_tensor(&[array.len() as i64])?.rows));
+    let list = match array.as_list_opt::<i64>() {
+        Some(list) if !mask.is_none() => list,
+        _ => return Ok((Arc::clone(array), mask.of_tensor(&[array.len() as i64])?.rows)),
     };
     // A part of an array has values before its first row and after its last.
     let offsets = list.offsets();
