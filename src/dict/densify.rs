@@ -127,7 +127,8 @@ impl LazyStack {
             return Err(Error::key(format!(
                 "the members' entries are of different kinds: {kind} and {}",
                 other.kind()
-            )));
+            ))
+            .remedy("get_list gives them one by one"));
         }
         match kind {
             "dict" => {

@@ -173,15 +173,6 @@ impl TensorDict {
         self.index(items)
     }
 
-    /// A batch dim and its size, which all members have.
-    fn even_dim(&self, dim: i64) -> Result<(usize, i64)> {
-        let at = self.batch_dim(dim)?;
-        match self.batch_size()[at] {
-            -1 => Err(Error::shape(format!("the members differ along dim {dim}"))),
-            size => Ok((at, size)),
-        }
-    }
-
     fn index_rows(&self, dim: usize, rows: Vec<i64>) -> Result<TensorDict> {
         let items = along(dim, Index::Rows(rows));
         self.index(items)

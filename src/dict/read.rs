@@ -276,7 +276,8 @@ pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: Number) 
     if let Some(other) = rest.iter().find(|size| size.len() != first.len()) {
         return Err(Error::shape(format!(
             "tensors of different numbers of dims can't be padded to one shape: {first:?} and {other:?}"
-        )));
+        ))
+        .remedy("get_list gives them one by one"));
     }
     if first.is_empty() {
         return Err(Error::shape("tensors without dims can't be padded").remedy("get stacks them"));

@@ -196,7 +196,9 @@ impl LazyStack {
     /// Each member along a dim that is not the stack dim.
     fn reduce_along(&self, how: Reduction, dim: usize, keep: bool) -> Result<TensorDict> {
         let (within, after) = self.around(dim);
-        let members = self.members.iter().map(|member| member.reduce_along(how, within, keep));
+        let members = self.members.iter().enumerate().map(|(at, member)| {
+            member.reduce_along(how, within, keep).map_err(|error| error.of_member(at, self.stack_dim))
+        });
         let members = members.collect::<Result<Vec<_>>>()?;
         maybe_dense(members, if keep { self.stack_dim } else { after })
     }

@@ -43,9 +43,7 @@ impl TensorDict {
             Body::Lazy(stack) => {
                 let (within, stack_dim) = stack.around(at);
                 if stack.member_batch_size()[within] < 0 {
-                    return Err(Error::shape(format!(
-                        "the members differ along dim {at}, so the stack can't be taken apart along it"
-                    )));
+                    return Err(uneven(at));
                 }
                 if stack.members.is_empty() {
                     let blanks = stack.blank.unbind(within as i64)?.into_iter();
@@ -134,9 +132,8 @@ impl TensorDict {
     /// A [shape](Error::is_shape) error for a size below 1 and for a dim along which members differ; an
     /// [index](Error::is_index) error for a dim out of range.
     pub fn split_every(&self, size: i64, dim: i64) -> Result<Vec<TensorDict>> {
-        let at = self.batch_dim(dim)?;
-        let total = self.batch_size()[at];
-        if size < 1 || total < 0 {
+        let (at, total) = self.even_dim(dim)?;
+        if size < 1 {
             return Err(Error::shape(format!("parts of {size} rows can't be cut from dim {at}, which is {total}")));
         }
         let whole = total / size;
@@ -155,11 +152,10 @@ impl TensorDict {
     ///
     /// As [`split_every`](Self::split_every), and for a count below 1.
     pub fn chunk(&self, count: i64, dim: i64) -> Result<Vec<TensorDict>> {
-        let at = self.batch_dim(dim)?;
+        let (_, total) = self.even_dim(dim)?;
         if count < 1 {
             return Err(Error::shape(format!("there can't be {count} parts")));
         }
-        let total = self.batch_size()[at];
         self.split_every(if total > 0 { (total - 1) / count + 1 } else { 1 }, dim)
     }
 
@@ -169,9 +165,8 @@ impl TensorDict {
     ///
     /// As [`split_every`](Self::split_every), and for a count below 1.
     pub fn tensor_split(&self, count: i64, dim: i64) -> Result<Vec<TensorDict>> {
-        let at = self.batch_dim(dim)?;
-        let total = self.batch_size()[at];
-        if count < 1 || total < 0 {
+        let (at, total) = self.even_dim(dim)?;
+        if count < 1 {
             return Err(Error::shape(format!("{count} parts can't be cut from dim {at}, which is {total}")));
         }
         let mut sizes = room(count)?;
@@ -203,6 +198,15 @@ impl TensorDict {
         Ok(TensorDict::lazy(stack))
     }
 
+    /// A batch dim and its size, which all members have.
+    pub(super) fn even_dim(&self, dim: i64) -> Result<(usize, i64)> {
+        let at = self.batch_dim(dim)?;
+        match self.batch_size()[at] {
+            ..0 => Err(uneven(at)),
+            size => Ok((at, size)),
+        }
+    }
+
     /// The batch dim meant by `dim`; negative ones count from the end.
     pub(super) fn batch_dim(&self, dim: i64) -> Result<usize> {
         let dims = self.batch_dims() as i64;
@@ -217,4 +221,9 @@ impl TensorDict {
             ))),
         }
     }
+}
+
+fn uneven(dim: usize) -> Error {
+    Error::shape(format!("the members differ along dim {dim}, so they have no rows or parts along it in common"))
+        .remedy("index cuts each member, densify pads them, reshape(&[-1]) puts their rows one after the other")
 }

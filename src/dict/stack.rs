@@ -233,7 +233,9 @@ pub(super) fn stack_tensors(tensors: &[Tensor], dim: usize) -> Result<Tensor> {
         return Err(Error::shape(format!(
             "Failed to stack tensors within a tensordict: their shapes differ, {first:?} and {other:?}"
         ))
-        .remedy("get_list gives them one by one, get_padded padded, get_jagged as a jagged tensor"));
+        .remedy(
+            "get_list gives them one by one, get_padded padded, get_jagged and get_nested as rows of different lengths",
+        ));
     }
     Ok(Tensor::f_stack(tensors, dim as i64)?)
 }

@@ -157,6 +157,12 @@ fn members_that_differ_are_reduced_one_by_one() {
     let sums = stack.reduce_dim(Reduction::Sum, 1, false).unwrap();
     assert_eq!((sums.batch_size(), sums.is_lazy()), (vec![2], true));
     assert_eq!(sums.members().iter().map(show).collect::<Vec<_>>(), ["{a: int64[1](3)}", "{a: int64[2](8, 10)}"]);
+    // Of stacks of stacks, the dims along which neither is stacked.
+    let outer = lazy([stack.shallow_clone(), stack.shallow_clone()], 0);
+    let sums = outer.reduce_dim(Reduction::Sum, 2, false).unwrap();
+    assert_eq!((sums.batch_size(), sums.item_shape("a").unwrap()), (vec![2, 2], vec![2, 2, -1]));
+    let error = outer.reduce_dim(Reduction::Sum, 1, false).unwrap_err();
+    assert!(error.is_shape() && error.to_string().contains("member 0"), "{error}");
     // All of each leaf, jagged ones too; what only some have is left out, as it is when stacks are read.
     let leaves = lazy([sample(), sample().exclude(["x"])], 0).reduce_leaves(Reduction::Sum).unwrap();
     assert_eq!(show(&leaves), "{j: int64[](12), n: {y: int64[](14)}}");

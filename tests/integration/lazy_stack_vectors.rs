@@ -415,3 +415,26 @@ fn keys_of_stacks() {
     assert!(rows.items().unwrap_err().is_shape() && rows.leaves().unwrap_err().is_shape());
     assert_eq!(rows.keys().collect::<Vec<_>>(), ["a"]);
 }
+
+#[test]
+fn errors_tell_of_a_way_out() {
+    let stack = uneven();
+    let results = [
+        stack.unbind(1).map(drop),
+        stack.to_lazy_stack(-1).map(drop),
+        stack.narrow(1, 0, 1).map(drop),
+        stack.roll(1, 1).map(drop),
+        stack.split_every(1, 1).map(drop),
+        stack.chunk(2, 1).map(drop),
+        stack.tensor_split(2, 1).map(drop),
+    ];
+    for result in results {
+        refused(result, Error::is_shape, &["differ along dim 1", "index", "densify", "reshape"]);
+    }
+    let (text, flat, square) = (("a", "x".into()), at("a", &[1]), ("a", longs(&[1]).view([1, 1]).into()));
+    let kinds = lazy([dict(&[], [text]), row(&[1]).with_batch_size(&[]).unwrap()], 0);
+    refused(kinds.densify(Ragged::Jagged), Error::is_key, &["'a'", "non_tensor and tensor", "get_list"]);
+    let dims = lazy([dict(&[], [flat]), dict(&[], [square])], 0);
+    refused(dims.get_padded("a", PaddingSide::Left, 0), Error::is_shape, &["'a'", "[1]", "[1, 1]", "get_list"]);
+    refused(dims.get("a"), Error::is_shape, &["'a'", "get_list", "get_padded", "get_jagged", "get_nested"]);
+}

@@ -120,6 +120,19 @@ fn masks_of_members_without_dims_are_of_rows() {
     assert_eq!(show(batch.column(0)), "[[null], [[1, 1], null]]");
     let batch = folded(lazy([wide(2, &[true, true]), wide(2, &[true, false])]));
     assert_eq!(show(batch.column(0)), "[[1, 1, 1, 1], [1, 1, null, null]]");
+    // In stacks of stacks, below, and though they are locked.
+    let below = |values: &[i64], mask: Option<&[bool]>| {
+        let mut dict = TensorDict::from_entries([(["n", "a"], Tensor::from_slice(values))]).unwrap();
+        if let Some(mask) = mask {
+            dict.set(["_mask", "n", "a"], Tensor::from_slice(mask)).unwrap();
+        }
+        dict
+    };
+    let batch = folded(lazy([below(&[1], None), below(&[2, 3], Some(&[false, true]))]).locked());
+    assert_eq!(show(batch.column(0).as_struct().column(0)), "[[1], [null, 3]]");
+    let twice = lazy([lazy([below(&[1], None)]), lazy([below(&[2, 3], Some(&[false, true]))])]);
+    let batch = folded(twice.reshape(&[-1]).unwrap());
+    assert_eq!(show(batch.column(0).as_struct().column(0)), "[[1], [null, 3]]");
     // Masks that are of something else.
     let error = |dict| to_arrow(dict, &ToArrowOptions::default().mask_key("_mask")).unwrap_err();
     let wrong = error(lazy([row(&[1, 2], Some(&[true])), row(&[3], Some(&[true]))]));
