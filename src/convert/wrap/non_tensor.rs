@@ -73,18 +73,18 @@ fn compact(array: ArrayRef) -> Result<ArrayRef> {
         DataType::Utf8View => {
             let views = array.as_string_view();
             let held: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
-            if wasteful(held, views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
+            if wasteful(held, || views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
         }
         DataType::BinaryView => {
             let views = array.as_binary_view();
             let held: usize = views.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
-            if wasteful(held, views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
+            if wasteful(held, || views.total_buffer_bytes_used()) { Arc::new(views.gc()) } else { array }
         }
         DataType::Dictionary(key, _) if selects_little(&array) => select_values(&array, key)?,
         _ => {
             let data = array.to_data();
             match shown(&data) {
-                Some(shown) if wasteful(data.get_array_memory_size(), shown) => {
+                Some(shown) if wasteful(data.get_array_memory_size(), || shown) => {
                     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
                     copy.try_extend(0, 0, data.len())?;
                     make_array(copy.freeze())
@@ -133,6 +133,10 @@ fn shown(data: &ArrayData) -> Option<usize> {
     Some(below + data.nulls().map_or(0, |_| data.len().div_ceil(8)))
 }
 
-fn wasteful(held: usize, shown: usize) -> bool {
-    held.saturating_sub(shown) > TOLERATED_WASTE.max(shown)
+/// What the rows of views show is counted row by row, so only where it matters.
+fn wasteful(held: usize, shown: impl FnOnce() -> usize) -> bool {
+    held > TOLERATED_WASTE && {
+        let shown = shown();
+        held.saturating_sub(shown) > TOLERATED_WASTE.max(shown)
+    }
 }
