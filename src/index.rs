@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use tch::{Kind, Tensor};
+use tch::kind::Element;
+use tch::{Device, Kind, Tensor};
 
 use crate::error::{Error, Result};
 
@@ -150,6 +151,12 @@ pub(crate) fn room<T>(count: i64) -> Result<Vec<T>> {
     }
 }
 
+/// The elements of a tensor of `T`'s dtype, row by row, with one copy.
+pub(crate) fn elements<T: Element + Copy>(tensor: &Tensor) -> Result<Vec<T>> {
+    drop(room::<T>(i64::try_from(tensor.numel()).unwrap_or(i64::MAX))?);
+    Ok(Vec::try_from(&tensor.f_to_device(Device::Cpu)?.f_reshape([-1])?)?)
+}
+
 fn walk(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {
     let inside = move |row: &i64| if step > 0 { *row < stop } else { *row > stop };
     std::iter::successors(Some(start), move |row| row.checked_add(step)).take_while(inside)
@@ -167,17 +174,14 @@ impl Index {
         if !index.defined() || index.f_internal_shape_as_tensor().is_err() {
             return Err(Error::index("an undefined or a nested tensor can't be an index"));
         }
-        drop(room::<i64>(i64::try_from(index.numel()).unwrap_or(i64::MAX))?);
         match (index.f_kind()?, index.dim()) {
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 0) => Ok(Index::Row(index.f_int64_value(&[])?)),
-            (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 1) => Ok(Index::Rows(Vec::try_from(index)?)),
-            (Kind::Bool, 1) => Ok(Index::Mask(Vec::try_from(index)?)),
+            (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, 1) => Ok(Index::Rows(elements(index)?)),
+            (Kind::Bool, 1) => Ok(Index::Mask(elements(index)?)),
             (Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64, _) => {
-                Ok(Index::Grid { rows: Vec::try_from(index.f_reshape([-1])?)?, shape: index.size() })
+                Ok(Index::Grid { rows: elements(index)?, shape: index.size() })
             }
-            (Kind::Bool, _) => {
-                Ok(Index::GridMask { mask: Vec::try_from(index.f_reshape([-1])?)?, shape: index.size() })
-            }
+            (Kind::Bool, _) => Ok(Index::GridMask { mask: elements(index)?, shape: index.size() }),
             (kind, _) => {
                 let found = format!("a tensor of {kind:?}{:?} can't be an index", index.size());
                 Err(Error::index(found).remedy("cast it to int64 for a list of rows or to bool for a mask"))

@@ -3,12 +3,12 @@
 use arrow::array::new_null_array;
 use arrow::datatypes::DataType;
 use indexmap::IndexMap;
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 use super::read::pad_tensors;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::index::room;
+use crate::index::elements;
 use crate::key::NestedKey;
 use crate::tensor::{NonTensorStack, Number, PaddingSide};
 
@@ -266,8 +266,7 @@ fn cut(entry: Entry, mask: &Tensor, dim: i64, batch_size: &mut [i64]) -> Result<
     }
     let others: Vec<i64> = (0..sizes.len()).filter(|other| *other != axis).map(|other| other as i64).collect();
     let along = if others.is_empty() { mask.shallow_clone() } else { mask.f_amax(others.as_slice(), false)? };
-    drop(room::<bool>(i64::try_from(along.numel()).unwrap_or(i64::MAX))?);
-    let places = Vec::<bool>::try_from(along.f_to_device(Device::Cpu)?)?;
+    let places: Vec<bool> = elements(&along)?;
     let start = places.iter().position(|valid| *valid).unwrap_or_default();
     let length = places.iter().filter(|valid| **valid).count();
     if !places.iter().skip(start).take(length).all(|valid| *valid) {

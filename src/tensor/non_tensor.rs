@@ -10,7 +10,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::{PaddingSide, Value};
 use crate::error::{Error, Result};
-use crate::index::room;
+use crate::index::{elements, room};
 
 /// A column that stays as Arrow has it: strings, times, decimals, lists of lists, …
 ///
@@ -115,8 +115,7 @@ impl NonTensorStack {
             .f_view(self.batch_size.as_slice())?;
         let arranged = arrange(&places)?;
         let batch_size = arranged.size();
-        drop(room::<i64>(i64::try_from(arranged.numel()).unwrap_or(i64::MAX))?);
-        let places = Vec::<i64>::try_from(arranged.f_to_device(Device::Cpu)?.f_reshape([-1])?)?;
+        let places: Vec<i64> = elements(&arranged)?;
         let start = places.first().copied().unwrap_or_default();
         if places.iter().zip(start..).all(|(place, expected)| *place == expected) {
             return Ok(self.part(usize::try_from(start).unwrap_or_default(), places.len(), batch_size));

@@ -5,7 +5,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::index::{self, Selection};
+use crate::index::{Selection, elements};
 
 /// Fails unless `offsets` is `int64[cells + 1]`, starts at 0, never falls, ends at the length of `values`, and
 /// lies on their device. An error names the row, each of `num_cols` cells.
@@ -31,7 +31,7 @@ pub(super) fn check(values: &Tensor, offsets: &Tensor, num_cols: i64) -> Result<
         return Err(Error::shape("values have no dims; they need at least one"));
     }
     let total = values.size()[0];
-    let bounds = to_vec(offsets)?;
+    let bounds: Vec<i64> = elements(offsets)?;
     if bounds[0] != 0 {
         return Err(Error::shape(format!("offsets start at {}; they must start at 0", bounds[0])));
     }
@@ -82,12 +82,6 @@ pub(crate) fn promoted<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Res
             Ok(Tensor::f_cat(&empty.collect::<Result<Vec<_>, _>>()?, 0)?.f_kind()?)
         }
     }
-}
-
-/// Integers of one dim, read with one copy.
-pub(super) fn to_vec(integers: &Tensor) -> Result<Vec<i64>> {
-    drop(index::room::<i64>(i64::try_from(integers.numel()).unwrap_or(i64::MAX))?);
-    Ok(Vec::try_from(&integers.f_to_device(Device::Cpu)?)?)
 }
 
 /// The number of values in each cell.

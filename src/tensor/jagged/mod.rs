@@ -9,7 +9,7 @@ use tch::{Device, Kind, Tensor};
 use super::ragged;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::index::{Extent, Index, Selection};
+use crate::index::{Extent, Index, Selection, elements};
 
 pub(crate) use nested::strided_nested;
 pub use padding::PaddingSide;
@@ -185,7 +185,7 @@ impl JaggedTensor {
         if self.num_rows() == 0 {
             return Ok(Vec::new());
         }
-        Ok(self.values.f_split_with_sizes(ragged::to_vec(&self.lengths()?)?, 0)?)
+        Ok(self.values.f_split_with_sizes(elements(&self.lengths()?)?, 0)?)
     }
 
     /// Some of the rows, offsets from 0. A number gives a jagged tensor of that one row;

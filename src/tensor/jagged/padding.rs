@@ -6,6 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
+use crate::index::elements;
 use crate::tensor::{Number, ragged};
 
 /// On which side of a row padding goes. A row too long for its room loses elements on the same side.
@@ -118,7 +119,7 @@ impl JaggedTensor {
             )));
         }
         let lengths = lengths.f_to_kind(Kind::Int64)?.f_to_device(padded.device())?;
-        let found = ragged::to_vec(&lengths)?;
+        let found: Vec<i64> = elements(&lengths)?;
         if let Some(row) = found.iter().position(|length| !(0..=width).contains(length)) {
             let found = format!("a length of {} in rows of {width}", found[row]);
             return Err(Error::shape(found).at_row(row));
