@@ -11,7 +11,7 @@ use arrow::datatypes::{
 };
 use half::f16;
 
-use super::bits::unpack;
+use super::bits::{unpack, vectorized};
 use super::{Cause, Place, Work, union};
 use crate::error::{Error, Result};
 
@@ -56,12 +56,20 @@ fn fill<T: ArrowPrimitiveType>(
             match values.into_mutable() {
                 // Nobody else sees the buffer.
                 Ok(mut owned) => {
-                    fill_in_place(owned.typed_data_mut::<T::Native>(), &validity, value);
+                    let numbers = owned.typed_data_mut::<T::Native>();
+                    vectorized(
+                        #[inline(always)]
+                        || fill_in_place(numbers, &validity, value),
+                    );
                     ScalarBuffer::new(owned.into(), 0, validity.len())
                 }
                 Err(shared) => {
                     work.copied(place.spec, shared.len(), cause);
-                    ScalarBuffer::from(filled_copy(shared.typed_data::<T::Native>(), &validity, value))
+                    let numbers = shared.typed_data::<T::Native>();
+                    ScalarBuffer::from(vectorized(
+                        #[inline(always)]
+                        || filled_copy(numbers, &validity, value),
+                    ))
                 }
             }
         }
@@ -70,6 +78,7 @@ fn fill<T: ArrowPrimitiveType>(
 }
 
 /// Writes `value` wherever `validity` is unset.
+#[inline(always)]
 fn fill_in_place<T: Copy>(values: &mut [T], validity: &NullBuffer, value: T) {
     let valid = validity.inner().bit_chunks();
     let (chunks, rest) = values.as_chunks_mut::<64>();
@@ -86,6 +95,7 @@ fn fill_in_place<T: Copy>(values: &mut [T], validity: &NullBuffer, value: T) {
 }
 
 /// The same in a copy, which goes over the memory once.
+#[inline(always)]
 fn filled_copy<T: Copy>(values: &[T], validity: &NullBuffer, value: T) -> Vec<T> {
     const WORDS: usize = 8;
     let mut words = validity.inner().bit_chunks().iter_padded();
@@ -101,7 +111,7 @@ fn filled_copy<T: Copy>(values: &[T], validity: &NullBuffer, value: T) -> Vec<T>
 }
 
 /// The number if it is valid, else `value`, without a branch, which nulls at random would mispredict.
-#[inline]
+#[inline(always)]
 fn pick<T>(valid: u8, number: T, value: T) -> T {
     select_unpredictable(valid == 1, number, value)
 }
