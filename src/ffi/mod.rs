@@ -36,6 +36,8 @@
 
 mod blob;
 mod export;
+mod runs;
 
 pub(crate) use blob::tensor_over;
 pub(crate) use export::{Memory, is_strided};
+pub(crate) use runs::copy_runs;

@@ -5,6 +5,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::ffi;
 use crate::index::{Selection, elements};
 
 /// Fails unless `offsets` is `int64[cells + 1]`, starts at 0, never falls, ends at the length of `values`, and
@@ -130,7 +131,15 @@ pub(super) fn scatter(target: &mut Tensor, places: Tensor, values: &Tensor) -> R
 /// The cells that lie from `starts` to before `ends`, copied one after the other, with their offsets.
 pub(super) fn gather(values: &Tensor, starts: &Tensor, ends: &Tensor) -> Result<(Tensor, Tensor)> {
     let offsets = offsets(&ends.f_sub(starts)?)?;
-    Ok((values.f_index_select(0, &positions(starts, &offsets)?)?, offsets))
+    // One by one, elements take their places, and eight bytes each to say so: far longer than a run takes to copy.
+    let copy = match starts.device() {
+        Device::Cpu => ffi::copy_runs(values, &elements(starts)?, &elements(ends)?)?,
+        _ => None,
+    };
+    match copy {
+        Some(copy) => Ok((copy, offsets)),
+        None => Ok((values.f_index_select(0, &positions(starts, &offsets)?)?, offsets)),
+    }
 }
 
 /// The values of the cells `start..stop`, viewed.
