@@ -156,6 +156,15 @@ pub(super) fn narrow(values: &Tensor, offsets: &Tensor, start: i64, stop: i64) -
     Ok((view(values, offsets, start, stop)?, bounds))
 }
 
+/// What a selection takes of `tensor` along its first dim; one row drops it.
+pub(crate) fn select(tensor: &Tensor, selection: &Selection) -> Result<Tensor> {
+    let picked = pick(tensor, 0, selection)?;
+    match selection {
+        Selection::Row(_) => Ok(picked.f_squeeze_dim(0)?),
+        _ => Ok(picked),
+    }
+}
+
 /// What a selection takes of `tensor` along `dim`; one row keeps the dim.
 pub(super) fn pick(tensor: &Tensor, dim: i64, selection: &Selection) -> Result<Tensor> {
     Ok(match selection {
