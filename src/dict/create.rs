@@ -100,6 +100,25 @@ impl TensorDict {
         self.to(Device::Cuda(index))
     }
 
+    /// Takes the device label off this tensordict and all in it. Tensors stay where they are, and what is put in
+    /// from here on is not moved. Also of locked tensordicts.
+    pub fn clear_device(&mut self) {
+        match &mut self.body {
+            Body::Dense(dense) => {
+                dense.device = None;
+                for entry in dense.entries.values_mut() {
+                    if let Entry::Dict(dict) = entry {
+                        dict.clear_device();
+                    }
+                }
+            }
+            Body::Lazy(stack) => {
+                stack.members.iter_mut().for_each(TensorDict::clear_device);
+                stack.blank.clear_device();
+            }
+        }
+    }
+
     /// Zeros of the same shapes, dtypes and devices. Non-tensor values stay as they are.
     ///
     /// # Errors
@@ -262,7 +281,7 @@ fn in_one_piece(tensor: &Tensor) -> bool {
 /// What is put in a tensor of these sizes, which has the dtype and device of another.
 pub(super) type Fill<'a> = dyn Fn(&Tensor, &[i64]) -> Result<Tensor> + 'a;
 
-/// Memory that the system hands out as zeros, where it can, is not written to.
+/// Zeros, as a [`Fill`].
 pub(super) fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     Ok(Tensor::f_zeros(sizes, (like.f_kind()?, like.device()))?)
 }

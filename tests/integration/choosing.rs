@@ -262,6 +262,13 @@ fn casts_zeros_and_ones() {
     );
     assert_eq!(show(&sample().select(["j"]).unwrap().ones_like().unwrap()), "{j: jag(int64[3](1, 1, 1); 0, 2, 3)}");
     assert_eq!(sample().cpu().unwrap().device(), Some(Device::Cpu));
+    let mut labelled = lazy([sample().cpu().unwrap(), sample().cpu().unwrap()], 0);
+    labelled.clear_device();
+    assert_eq!((labelled.device(), labelled.members()[1].dict("n").unwrap().device()), (None, None));
+    labelled.append(sample()).unwrap();
+    let mut none = LazyStackBuilder::new([]).device(Device::Cpu).build().unwrap();
+    none.clear_device();
+    assert_eq!(none.device(), None);
     let absent = usize::try_from(tch::Cuda::device_count()).unwrap();
     assert!(sample().cuda(absent).unwrap_err().is_device());
     let empty = ragged().empty();

@@ -126,7 +126,7 @@ fn values_as_nested_lists_and_in_part() {
     assert_eq!(shown(three.index(Index::Slice { start: None, stop: None, step: -2 })), r#"["c", "a"]"#);
     assert_eq!(shown(three.index([2, 0, 2])), r#"["c", "a", "c"]"#);
     assert_eq!(shown(three.index([true, false, true])), r#"["a", "c"]"#);
-    assert_eq!(shown(three.index(5..2)), "[]");
+    assert_eq!(shown(three.index(3..)), "[]");
     let grid = with(&[4], "s", strings(&["a", "b", "c", "d"])).reshape(&[2, 2]).unwrap().non_tensor("s").unwrap();
     assert_eq!(shown(grid.index(1)), r#"["c", "d"]"#);
     assert_eq!(shown(grid.index([1, 0])), r#"[["c", "d"], ["a", "b"]]"#);
