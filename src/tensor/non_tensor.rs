@@ -231,30 +231,27 @@ impl NonTensorStack {
     ///
     /// Types must be equal, but for nulls without a type and strings or bytes of different layouts.
     pub(crate) fn stack(stacks: &[NonTensorStack], dim: usize) -> Result<NonTensorStack> {
-        let (first, joined) = NonTensorStack::join(stacks)?;
-        if let Some(other) = stacks.iter().find(|stack| stack.batch_size.len() != first.batch_size.len()) {
+        let Some(sizes) = stacks.first().map(|stack| &stack.batch_size) else {
+            return Err(Error::shape("there are no values to stack"));
+        };
+        if let Some(other) = stacks.iter().find(|stack| stack.batch_size.len() != sizes.len()) {
             return Err(Error::shape(format!(
-                "Failed to stack non-tensor values: their batch sizes differ, {:?} and {:?}",
-                first.batch_size, other.batch_size
+                "Failed to stack non-tensor values: their batch sizes differ, {sizes:?} and {:?}",
+                other.batch_size
             ))
             .remedy("get_list gives them one by one"));
         }
-        let same = |at: &usize| stacks.iter().all(|stack| stack.batch_size.get(*at) == first.batch_size.get(*at));
-        let shared = (0..first.batch_size.len()).take_while(same).count();
-        let stacked = if shared < first.batch_size.len() {
-            NonTensorStack::stack_lists(stacks, shared)?
-        } else {
-            let batch_size = std::iter::once(stacks.len() as i64).chain(first.batch_size.iter().copied()).collect();
-            NonTensorStack { field: Arc::clone(&first.field), values: joined, batch_size }
-        };
+        let same = |at: &usize| stacks.iter().all(|stack| stack.batch_size[*at] == sizes[*at]);
+        let shared = (0..sizes.len()).take_while(same).count();
+        let stacked = NonTensorStack::stack_lists(stacks, shared)?;
         match dim.min(shared) {
             0 => Ok(stacked),
             dim => stacked.rearrange(|places| Ok(places.f_movedim_int(0, dim as i64)?)),
         }
     }
 
-    /// Values of batches of as many dims, which differ in size, along a new first dim; at least one. From their dim
-    /// `dims` on, each batch's values are a list: `[stacks, …dims]` lists, nested where further dims follow.
+    /// Values of batches of as many dims along a new first dim; at least one. From their dim `dims` on, in which they
+    /// may differ in size, each batch's values are a list: `[stacks, …dims]` lists, nested where further dims follow.
     pub(crate) fn stack_lists(stacks: &[NonTensorStack], dims: usize) -> Result<NonTensorStack> {
         let (first, mut values) = NonTensorStack::join(stacks)?;
         let mut field = Arc::new(first.field.as_ref().clone().with_name(Field::LIST_FIELD_DEFAULT_NAME));

@@ -78,6 +78,10 @@ fn values_of_members_that_differ_are_lists() {
     let words = |words: &[&str]| with(&[words.len() as i64], "s", strings(words));
     // Below other stacks, next to what can't be stacked, and whatever the stack dim.
     let mut uneven = lazy([words(&["a", "b"]), words(&["c"])], 0);
+    assert_eq!(
+        format!("{uneven:#}"),
+        "LazyStackedTensorDict  batch_size=[2, -1]  device=none  stack_dim=0\n  s  non_tensor  LargeList(Utf8)  [2, *]    [[\"a\", \"b\"], [\"c\"]]"
+    );
     uneven.set_list("x", vec![longs(&[1, 2]), longs(&[3])]).unwrap();
     let items = |dict: &TensorDict| -> Vec<String> {
         let items = dict.non_tensor_items(true).unwrap().into_iter();
