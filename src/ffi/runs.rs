@@ -10,13 +10,17 @@ use crate::error::{Error, Result};
 
 /// The rows of `values` that lie from each of `starts` to before its end, in a new tensor `[rows, …]`.
 ///
-/// `None` unless `values` are contiguous on the CPU, of a dtype that has an Arrow form, and without `requires_grad`.
+/// `None` unless `values` are contiguous on the CPU, of a dtype that has an Arrow form, without `requires_grad`, and in
+/// memory as they are read.
 ///
 /// # Errors
 ///
 /// An [index](Error::is_index) error for a run outside the rows; libtorch's if there isn't enough memory.
 pub(crate) fn copy_runs(values: &Tensor, starts: &[i64], ends: &[i64]) -> Result<Option<Tensor>> {
     let dtype = DType::from(values.f_kind()?);
+    if values.f_is_neg()? {
+        return Ok(None);
+    }
     let Ok(memory) = Memory::of(values.shallow_clone(), dtype) else {
         return Ok(None);
     };
@@ -123,5 +127,8 @@ mod tests {
         none(numbers().to_kind(Kind::Float).set_requires_grad(true));
         none(numbers().to_kind(Kind::ComplexFloat));
         none(numbers().get(0));
+        let negated = numbers().f_internal_neg_view().unwrap();
+        assert!(negated.is_contiguous());
+        none(negated);
     }
 }
