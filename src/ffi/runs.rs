@@ -44,9 +44,14 @@ pub(crate) fn copy_runs(values: &Tensor, starts: &[i64], ends: &[i64]) -> Result
     if total == 0 || width == 0 || target.is_null() {
         return Ok(Some(copy));
     }
-    for (start, end) in starts.iter().zip(ends) {
+    let mut runs = starts.iter().copied().zip(ends.iter().copied()).peekable();
+    while let Some((start, mut end)) = runs.next() {
+        // Cells of a row lie one after the other: one copy for all of them.
+        while let Some((_, further)) = runs.next_if(|(next, _)| *next == end) {
+            end = further;
+        }
         // No cast loses anything: 0 ≤ start ≤ end ≤ rows, as checked above.
-        let (from, count) = (*start as usize * width, (end - start) as usize * width);
+        let (from, count) = (start as usize * width, (end - start) as usize * width);
         // SAFETY: `memory.start()` is valid for reads of `memory.bytes()` bytes while `memory` lives (checked in
         // `Memory::of`), which are `rows` times `width`, and `from + count` is `end * width`, no more than that.
         // `copy` is a new contiguous tensor of `total` rows, each of as many elements of the same dtype as a row of
@@ -85,6 +90,9 @@ mod tests {
     fn copies_runs() {
         let copy = copied(&numbers(), &[(4, 6), (0, 0), (1, 3), (1, 3)]);
         assert_eq!(Vec::<i64>::try_from(copy).unwrap(), [4, 5, 1, 2, 1, 2]);
+        // Some that touch, in and against their order, and empty ones between.
+        let copy = copied(&numbers(), &[(1, 2), (2, 2), (2, 4), (0, 1), (1, 1), (4, 4), (4, 6), (6, 6)]);
+        assert_eq!(Vec::<i64>::try_from(copy).unwrap(), [1, 2, 3, 0, 4, 5]);
         assert_eq!(copied(&numbers(), &[]).size(), [0]);
         assert_eq!(copied(&numbers(), &[(6, 6)]).size(), [0]);
         for kind in [Kind::Uint8, Kind::Half, Kind::BFloat16, Kind::Float, Kind::Double, Kind::Bool] {

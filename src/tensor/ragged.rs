@@ -130,16 +130,22 @@ pub(super) fn scatter(target: &mut Tensor, places: Tensor, values: &Tensor) -> R
 
 /// The cells that lie from `starts` to before `ends`, copied one after the other, with their offsets.
 pub(super) fn gather(values: &Tensor, starts: &Tensor, ends: &Tensor) -> Result<(Tensor, Tensor)> {
-    let offsets = offsets(&ends.f_sub(starts)?)?;
-    // One by one, elements take their places, and eight bytes each to say so: far longer than a run takes to copy.
-    let copy = match starts.device() {
-        Device::Cpu => ffi::copy_runs(values, &elements(starts)?, &elements(ends)?)?,
-        _ => None,
-    };
-    match copy {
-        Some(copy) => Ok((copy, offsets)),
-        None => Ok((values.f_index_select(0, &positions(starts, &offsets)?)?, offsets)),
+    if starts.device() == Device::Cpu {
+        let (from, to): (Vec<i64>, Vec<i64>) = (elements(starts)?, elements(ends)?);
+        // One by one, elements take their places, and eight bytes each to say so: far longer than a run takes to copy.
+        if let Some(copy) = ffi::copy_runs(values, &from, &to)? {
+            let mut offsets = Vec::with_capacity(from.len() + 1);
+            offsets.push(0i64);
+            // Their sum was counted before they were copied.
+            offsets.extend(from.iter().zip(&to).scan(0, |end, (from, to)| {
+                *end += to - from;
+                Some(*end)
+            }));
+            return Ok((copy, Tensor::f_from_slice(&offsets)?));
+        }
     }
+    let offsets = offsets(&ends.f_sub(starts)?)?;
+    Ok((values.f_index_select(0, &positions(starts, &offsets)?)?, offsets))
 }
 
 /// The values of the cells `start..stop`, viewed.
