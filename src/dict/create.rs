@@ -313,7 +313,7 @@ fn refilled(
 ) -> Result<Entry> {
     let device = like.device();
     let sizes = resized(shape, batch_size, dims)?;
-    if let [rows, -1, trailing @ ..] = sizes.as_slice()
+    if let [rows @ (0..), -1, trailing @ ..] = sizes.as_slice()
         && !trailing.contains(&-1)
     {
         let values = Tensor::f_zeros([&[0], trailing].concat(), (kind, device))?;

@@ -305,6 +305,11 @@ fn zeros_of_another_batch_size() {
     let zeros = ragged().new_zeros([3]).unwrap();
     assert_eq!(show(&zeros), "{a: jag(int64[0](); 0, 0, 0, 0), n: {y: int64[3, 1](0, 0, 0)}}");
     assert_eq!(show(&ragged().select(["a"]).unwrap().new_zeros([2, 1]).unwrap()), "{a: int64[2, 1, 0]()}");
+    let grid = |sizes: [i64; 2]| dict(&[], [("a", longs(&[0]).expand(sizes, false).into())]);
+    let twice = lazy([grid([3, 2]), grid([4, 5])], 0);
+    for (batch_size, shown) in [(vec![], "[0, 0]"), (vec![2], "[2, 0, 0]"), (vec![2, 1], "[2, 1, 0, 0]")] {
+        assert_eq!(show(&twice.new_zeros(batch_size).unwrap()), format!("{{a: int64{shown}()}}"));
+    }
     let nested = dict(&[2], [("l", ragged().select(["a"]).unwrap().into())]);
     assert_eq!(show(&nested.new_zeros([1]).unwrap()), "{l: {a: jag(int64[0](); 0, 0)}}");
     // Of members whose batches differ, too; dtypes are promoted, kinds and dims must be one.
