@@ -135,9 +135,10 @@ impl TensorDict {
                     .collect::<Result<Vec<_>>>()?;
                 let mut left = stack.members.is_empty();
                 let mut members = Vec::with_capacity(stack.members.len());
-                for member in &stack.members {
+                for (at, member) in stack.members.iter().enumerate() {
                     let sides: Vec<_> = splits.iter_mut().filter_map(Iterator::next).collect();
-                    let walked = member.walk_below(above, &sides, visit)?;
+                    let walked = member.walk_below(above, &sides, visit);
+                    let walked = walked.map_err(|error| error.of_member(at, stack.stack_dim))?;
                     left |= walked.is_some();
                     members.push(walked.unwrap_or_else(|| member.blank()));
                 }

@@ -3,11 +3,13 @@
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::dense::Dense;
+use super::overwrite::has_strides;
+use super::stack::same_kind;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::{JaggedTensor, Number};
+use crate::tensor::{JaggedTensor, Number, promoted};
 
 impl TensorDict {
     /// A copy that shares no tensor's storage, unlocked. Non-tensor values can't change and are shared.
@@ -98,6 +100,25 @@ impl TensorDict {
         self.to(Device::Cuda(index))
     }
 
+    /// Takes the device label off this tensordict and all in it. Tensors stay where they are, and what is put in
+    /// from here on is not moved. Also of locked tensordicts.
+    pub fn clear_device(&mut self) {
+        match &mut self.body {
+            Body::Dense(dense) => {
+                dense.device = None;
+                for entry in dense.entries.values_mut() {
+                    if let Entry::Dict(dict) = entry {
+                        dict.clear_device();
+                    }
+                }
+            }
+            Body::Lazy(stack) => {
+                stack.members.iter_mut().for_each(TensorDict::clear_device);
+                stack.blank.clear_device();
+            }
+        }
+    }
+
     /// Zeros of the same shapes, dtypes and devices. Non-tensor values stay as they are.
     ///
     /// # Errors
@@ -143,30 +164,71 @@ impl TensorDict {
     }
 
     /// A dense tensordict of another batch size: every tensor zeros of its dtype on its device, with the dims
-    /// it has beyond the batch. Jagged rows have no elements, non-tensor values are null.
+    /// it has beyond the batch. Non-tensor values are null.
+    ///
+    /// Where rows differ in length, jagged or in the members of a lazy stack, the new ones have no elements: under
+    /// a batch of one dim they are jagged, under any other a tensor with a dim of size 0.
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error for a negative size, for jagged tensors unless the batch has one dim
-    /// before and after, and for entries of a lazy stack that differ in shape; libtorch's if there isn't
-    /// enough memory.
+    /// A [shape](Error::is_shape) error for a negative size, and for entries of a lazy stack that differ in their number
+    /// of dims; a [key](Error::is_key) error if they differ in kind; libtorch's if there isn't enough memory.
     pub fn new_zeros(&self, batch_size: impl Into<Vec<i64>>) -> Result<TensorDict> {
         let batch_size = batch_size.into();
         if let Some(size) = batch_size.iter().find(|size| **size < 0) {
             return Err(Error::shape(format!("a batch size can't be {size}")));
         }
-        self.refilled(&batch_size, self.batch_dims(), 0.into())
+        self.refilled(&batch_size, self.batch_dims(), &zeros)
     }
 
-    /// As [`Entry::refilled`], dense.
-    pub(super) fn refilled(&self, batch_size: &[i64], dims: usize, value: Number) -> Result<TensorDict> {
-        let sizes = [batch_size, &self.batch_size()[dims..]].concat();
+    /// As [`Entry::refilled`], dense. Nothing is stacked for it.
+    pub(super) fn refilled(&self, batch_size: &[i64], dims: usize, fill: &Fill<'_>) -> Result<TensorDict> {
+        let below = self.batch_size().into_iter().skip(dims).take_while(|size| *size >= 0);
+        let sizes = batch_size.iter().copied().chain(below).collect();
         let mut made = Dense { batch_size: sizes, device: self.device(), ..Dense::default() };
         for name in self.keys() {
-            let entry = self.entry(name.as_str())?.refilled(batch_size, dims, value);
-            made.entries.insert(name.clone(), entry.map_err(|error| error.below(&name))?);
+            let entry = match &self.body {
+                Body::Dense(dense) => dense.entries.get(&name).map(|entry| entry.refilled(batch_size, dims, fill)),
+                Body::Lazy(_) => Some(self.refilled_members(&name, batch_size, dims, fill)),
+            };
+            if let Some(entry) = entry {
+                made.entries.insert(name.clone(), entry.map_err(|error| error.below(&name))?);
+            }
         }
         Ok(TensorDict::dense(made))
+    }
+
+    /// One entry for those of all members of a lazy stack.
+    fn refilled_members(&self, name: &str, batch_size: &[i64], dims: usize, fill: &Fill<'_>) -> Result<Entry> {
+        let entries = self.list_at(&[name.to_owned()])?.into_flat();
+        same_kind(&entries)?;
+        let values = entries.iter().filter_map(|entry| match entry {
+            Entry::Tensor(tensor) => Some(tensor),
+            Entry::Jagged(jagged) => Some(jagged.values()),
+            _ => None,
+        });
+        let kind = promoted(values)?;
+        let shape = self.item_shape(name)?;
+        match entries.into_iter().next() {
+            Some(Entry::Tensor(first)) => refilled(&first, kind, &shape, batch_size, dims, fill),
+            Some(Entry::Jagged(first)) => refilled(first.values(), kind, &shape, batch_size, dims, fill),
+            Some(Entry::NonTensor(first)) => {
+                Ok(first.nulls(&without_ragged(resized(&shape, batch_size, dims)?))?.into())
+            }
+            _ => self.dict(name)?.refilled(batch_size, dims, fill).map(Entry::Dict),
+        }
+    }
+
+    /// Whether it is dense and all its tensors lie in contiguous memory, so that [`contiguous`](Self::contiguous) copies
+    /// none. A lazy stack, here or below, never is.
+    pub fn is_contiguous(&self) -> bool {
+        let Body::Dense(dense) = &self.body else { return false };
+        dense.entries.values().all(|entry| match entry {
+            Entry::Tensor(tensor) => in_one_piece(tensor),
+            Entry::Jagged(jagged) => in_one_piece(jagged.values()) && in_one_piece(jagged.offsets()),
+            Entry::NonTensor(_) => true,
+            Entry::Dict(dict) => dict.is_contiguous(),
+        })
     }
 
     /// A dense tensordict with the entries of this one in contiguous memory, copied where they are not. A lazy
@@ -211,34 +273,67 @@ impl TensorDict {
     }
 }
 
+/// Sparse tensors can't be asked.
+fn in_one_piece(tensor: &Tensor) -> bool {
+    has_strides(tensor) && tensor.is_contiguous()
+}
+
+/// What is put in a tensor of these sizes, which has the dtype and device of another.
+pub(super) type Fill<'a> = dyn Fn(&Tensor, &[i64]) -> Result<Tensor> + 'a;
+
+/// Zeros, as a [`Fill`].
+pub(super) fn zeros(like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    Ok(Tensor::f_zeros(sizes, (like.f_kind()?, like.device()))?)
+}
+
 impl Entry {
     /// An entry of the same kind and dtypes in a batch of these sizes instead of its first `dims` dims: tensors hold
-    /// `value`, jagged rows no elements, and what is no tensor is null.
-    pub(super) fn refilled(&self, batch_size: &[i64], dims: usize, value: Number) -> Result<Entry> {
+    /// what `fill` gives, rows of different lengths no elements, and what is no tensor is null.
+    pub(super) fn refilled(&self, batch_size: &[i64], dims: usize, fill: &Fill<'_>) -> Result<Entry> {
         let shape = self.shape();
-        let beyond = shape.get(dims..).ok_or_else(|| {
-            Error::shape(format!("its shape is {shape:?}, of fewer dims than its batch"))
-                .remedy("set it anew: another handle on the tensor resized it")
-        })?;
-        let sizes = [batch_size, beyond].concat();
-        Ok(match self {
-            Entry::Tensor(tensor) => {
-                let mut filled = Tensor::f_empty(sizes, (tensor.f_kind()?, tensor.device()))?;
-                let _ = filled.f_fill_tensor_(&value.cast(tensor)?)?;
-                filled.into()
-            }
+        match self {
+            Entry::Tensor(tensor) => refilled(tensor, tensor.f_kind()?, &shape, batch_size, dims, fill),
             Entry::Jagged(jagged) => {
-                let ([rows], 1) = (batch_size, dims) else {
-                    return Err(Error::shape(format!(
-                        "a jagged tensor of shape {shape:?} has one batch dim, so it can't take the place of {dims} by {batch_size:?}"
-                    )));
-                };
-                let values = jagged.values().f_narrow(0, 0, 0)?.f_alias_copy()?;
-                let offsets = Tensor::f_zeros([rows.saturating_add(1)], (Kind::Int64, jagged.device()))?;
-                JaggedTensor::from_trusted(values, offsets).into()
+                refilled(jagged.values(), jagged.values().f_kind()?, &shape, batch_size, dims, fill)
             }
-            Entry::NonTensor(values) => values.nulls(&sizes)?.into(),
-            Entry::Dict(dict) => dict.refilled(batch_size, dims, value)?.into(),
-        })
+            Entry::NonTensor(values) => Ok(values.nulls(&resized(&shape, batch_size, dims)?)?.into()),
+            Entry::Dict(dict) => dict.refilled(batch_size, dims, fill).map(Entry::Dict),
+        }
     }
+}
+
+/// For an entry of this shape and dtype, on the device of `like`.
+fn refilled(
+    like: &Tensor,
+    kind: Kind,
+    shape: &[i64],
+    batch_size: &[i64],
+    dims: usize,
+    fill: &Fill<'_>,
+) -> Result<Entry> {
+    let device = like.device();
+    let sizes = resized(shape, batch_size, dims)?;
+    if let [rows @ (0..), -1, trailing @ ..] = sizes.as_slice()
+        && !trailing.contains(&-1)
+    {
+        let values = Tensor::f_zeros([&[0], trailing].concat(), (kind, device))?;
+        let offsets = Tensor::f_zeros([rows.saturating_add(1)], (Kind::Int64, device))?;
+        return Ok(JaggedTensor::from_trusted(values, offsets).into());
+    }
+    let like = Tensor::f_empty([0], (kind, device))?;
+    Ok(fill(&like, &without_ragged(sizes))?.into())
+}
+
+/// The sizes with `batch_size` instead of the first `dims`.
+fn resized(shape: &[i64], batch_size: &[i64], dims: usize) -> Result<Vec<i64>> {
+    let beyond = shape.get(dims..).ok_or_else(|| {
+        Error::shape(format!("its shape is {shape:?}, of fewer dims than its batch"))
+            .remedy("set it anew: members differ in their number of dims, or another handle resized it")
+    })?;
+    Ok([batch_size, beyond].concat())
+}
+
+/// No elements where rows differ in length.
+fn without_ragged(sizes: Vec<i64>) -> Vec<i64> {
+    sizes.into_iter().map(|size| size.max(0)).collect()
 }

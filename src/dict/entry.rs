@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{StringArray, UInt64Array};
+use arrow::array::StringArray;
 use tch::{Device, Tensor};
 
 use super::TensorDict;
 use crate::error::{Error, Result};
 use crate::index::Selection;
-use crate::tensor::{JaggedTensor, NonTensorStack};
+use crate::tensor::{JaggedTensor, NonTensorStack, select};
 
 /// What a key of a tensordict holds.
 #[derive(Debug)]
@@ -125,43 +125,15 @@ impl Entry {
 
     pub(super) fn select(&self, selection: &Selection) -> Result<Entry> {
         match self {
-            Entry::Tensor(tensor) => select_tensor(tensor, selection).map(Entry::Tensor),
+            Entry::Tensor(tensor) => select(tensor, selection).map(Entry::Tensor),
             Entry::Jagged(jagged) => match selection {
                 Selection::Row(row) => jagged.row(*row).map(Entry::Tensor),
                 _ => jagged.index_with(selection).map(Entry::Jagged),
             },
-            // Values lie one after the other, which are rows only in a batch of one dim.
-            Entry::NonTensor(values) if values.batch_size().len() != 1 => {
-                values.rearrange(|places| select_tensor(places, selection)).map(Entry::NonTensor)
-            }
-            Entry::NonTensor(values) => match selection {
-                Selection::Row(row) => Ok(values.row(position(*row)?).into()),
-                Selection::Slice { start, stop, step: 1 } => {
-                    Ok(values.slice(position(*start)?, position(*stop)?).into())
-                }
-                _ => {
-                    let rows = selection.rows().into_iter().map(|row| Ok(position(row)? as u64));
-                    values.select(&UInt64Array::from(rows.collect::<Result<Vec<_>>>()?)).map(Entry::NonTensor)
-                }
-            },
+            Entry::NonTensor(values) => values.index_with(selection).map(Entry::NonTensor),
             Entry::Dict(dict) => dict.index_with(selection).map(Entry::Dict),
         }
     }
-}
-
-fn select_tensor(tensor: &Tensor, selection: &Selection) -> Result<Tensor> {
-    Ok(match selection {
-        Selection::Row(row) => tensor.f_select(0, *row)?,
-        Selection::Slice { start, stop, step } => tensor.f_slice(0, *start, *stop, *step)?,
-        Selection::Rows(rows) => {
-            let rows = Tensor::f_from_slice(rows)?.f_to_device(tensor.device())?;
-            tensor.f_index_select(0, &rows)?
-        }
-    })
-}
-
-fn position(row: i64) -> Result<usize> {
-    usize::try_from(row).map_err(|_| Error::index(format!("row {row} is out of bounds")))
 }
 
 impl From<Tensor> for Entry {

@@ -1,5 +1,6 @@
 //! Parts of the batch.
 
+use super::create::zeros;
 use super::dense::Dense;
 use super::indices::{Indices, Layout, along, apply, dims_of, grid, is_flag, is_listed, sizes_after};
 use super::lazy::LazyStack;
@@ -341,12 +342,7 @@ impl TensorDict {
                         sizes.iter().copied().chain(dict.first_sizes().into_iter().skip(dims)).collect();
                     TensorDict::dense(dict.nothing(&sizes)?).into()
                 }
-                // A ragged dim has no rows to differ in.
-                Entry::Jagged(jagged) => {
-                    let values = Entry::Tensor(jagged.values().shallow_clone());
-                    values.refilled(&[sizes, &[0]].concat(), 1, 0.into())?
-                }
-                leaf => leaf.refilled(sizes, dims, 0.into())?,
+                leaf => leaf.refilled(sizes, dims, &zeros)?,
             }))
         })?;
         nothing.batch_size = sizes.to_vec();

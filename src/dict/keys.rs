@@ -177,11 +177,12 @@ impl TensorDict {
     }
 
     /// The entries that are no tensors, in order: those at the root, or at any depth. Of a lazy stack, those
-    /// that every member has, stacked.
+    /// that every member has, stacked; see [`get`](Self::get).
     ///
     /// # Errors
     ///
-    /// Values of a lazy stack that can't be stacked; see [`get`](Self::get).
+    /// A [schema](Error::is_schema) error for members' values of different types; a [shape](Error::is_shape) error for
+    /// batches that differ in their number of dims.
     pub fn non_tensor_items(&self, include_nested: bool) -> Result<Vec<(NestedKey, NonTensorStack)>> {
         let mut items = Vec::new();
         for key in self.leaf_keys() {

@@ -1,5 +1,7 @@
 //! Room around the batch.
 
+use tch::Tensor;
+
 use super::TensorDict;
 use super::tensordict::Body;
 use crate::error::{Error, Result};
@@ -52,10 +54,12 @@ impl TensorDict {
             })?;
             return dense.pad_dim(dim, before, after, value);
         }
+        // Once for all places: they are only written where all is put together.
+        let fill = |like: &Tensor, sizes: &[i64]| Ok(value.cast(like)?.f_expand(sizes, false)?);
         let places = |count: i64| {
             let mut sizes = self.batch_size();
             sizes[dim] = count;
-            self.refilled(&sizes, sizes.len(), value)
+            self.refilled(&sizes, sizes.len(), &fill)
         };
         let parts = [places(before)?, self.shallow_clone(), places(after)?];
         let mut padded = TensorDict::cat(parts, dim as i64)?;

@@ -1,6 +1,8 @@
 //! Sums, means and other numbers that many elements give.
 
-use tch::{Kind, Tensor};
+use std::collections::VecDeque;
+
+use tch::{Kind, TchError, Tensor};
 
 use super::dense::Dense;
 use super::lazy::LazyStack;
@@ -35,6 +37,9 @@ pub enum Reduction {
     /// Whether all are true or not 0.
     All,
 }
+
+/// What is made of a tensor along one of its dims.
+type Reduce<'a> = dyn FnMut(&Tensor, i64) -> Result<Tensor> + 'a;
 
 impl Reduction {
     /// Of all elements.
@@ -95,7 +100,58 @@ impl TensorDict {
     /// reduced so.
     pub fn reduce_dim(&self, how: Reduction, dim: i64, keep_dim: bool) -> Result<TensorDict> {
         let dim = self.batch_dim(dim)?;
-        self.reduce_along(how, dim, keep_dim)
+        self.reduce_along(dim, keep_dim, &mut |tensor, dim| how.along(tensor, dim, keep_dim))
+    }
+
+    /// The largest elements along a batch dim, as by [`reduce_dim`](Self::reduce_dim), and where along it each lies:
+    /// `int64`, under the same keys. Of equal ones it is any.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let mut td = TensorDict::new([3]);
+    /// td.set("x", Tensor::from_slice(&[0.5f32, 2.0, 1.0]))?;
+    /// let (largest, places) = td.max_dim(0, false)?;
+    /// assert_eq!(largest.tensor("x")?.double_value(&[]), 2.0);
+    /// assert_eq!(places.tensor("x")?.int64_value(&[]), 1);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`reduce_dim`](Self::reduce_dim).
+    pub fn max_dim(&self, dim: i64, keep_dim: bool) -> Result<(TensorDict, TensorDict)> {
+        self.extreme(dim, keep_dim, Tensor::f_max_dim)
+    }
+
+    /// As [`max_dim`](Self::max_dim), for the smallest.
+    ///
+    /// # Errors
+    ///
+    /// As [`reduce_dim`](Self::reduce_dim).
+    pub fn min_dim(&self, dim: i64, keep_dim: bool) -> Result<(TensorDict, TensorDict)> {
+        self.extreme(dim, keep_dim, Tensor::f_min_dim)
+    }
+
+    fn extreme(
+        &self,
+        dim: i64,
+        keep: bool,
+        of: impl Fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor), TchError>,
+    ) -> Result<(TensorDict, TensorDict)> {
+        let dim = self.batch_dim(dim)?;
+        let mut found = VecDeque::new();
+        let values = self.reduce_along(dim, keep, &mut |tensor, dim| {
+            let (values, places) = of(tensor, dim, keep)?;
+            found.push_back(places);
+            Ok(values)
+        })?;
+        // The same leaves come up in the same order.
+        let places = self.reduce_along(dim, keep, &mut |_, _| {
+            found.pop_front().ok_or_else(|| Error::shape("entries changed while they were reduced"))
+        })?;
+        Ok((values, places))
     }
 
     /// Each leaf reduced to one element, under a batch size of no dims; non-tensor values are left out. Jagged tensors
@@ -162,18 +218,19 @@ impl TensorDict {
         }
     }
 
-    fn reduce_along(&self, how: Reduction, dim: usize, keep: bool) -> Result<TensorDict> {
+    /// `reduce` takes a tensor and a dim of it.
+    fn reduce_along(&self, dim: usize, keep: bool, reduce: &mut Reduce<'_>) -> Result<TensorDict> {
         let dense = match &self.body {
             Body::Lazy(stack) if dim != stack.stack_dim && self.is_ragged() => {
-                return stack.reduce_along(how, dim, keep);
+                return stack.reduce_along(dim, keep, reduce);
             }
-            Body::Lazy(_) => return self.contiguous()?.reduce_along(how, dim, keep),
+            Body::Lazy(_) => return self.contiguous()?.reduce_along(dim, keep, reduce),
             Body::Dense(dense) => dense,
         };
         let mut reduced = dense.try_map(|_, entry| match entry {
-            Entry::Dict(dict) => Ok(Some(dict.reduce_along(how, dim, keep)?.into())),
+            Entry::Dict(dict) => Ok(Some(dict.reduce_along(dim, keep, reduce)?.into())),
             Entry::NonTensor(_) => Ok(None),
-            Entry::Tensor(tensor) => Ok(Some(how.along(tensor, dim as i64, keep)?.into())),
+            Entry::Tensor(tensor) => Ok(Some(reduce(tensor, dim as i64)?.into())),
             Entry::Jagged(jagged) => Err(Error::shape(format!(
                 "a jagged tensor of shape {:?} has rows of different lengths and can't be reduced along them",
                 jagged.shape()
@@ -194,10 +251,10 @@ impl TensorDict {
 
 impl LazyStack {
     /// Each member along a dim that is not the stack dim.
-    fn reduce_along(&self, how: Reduction, dim: usize, keep: bool) -> Result<TensorDict> {
+    fn reduce_along(&self, dim: usize, keep: bool, reduce: &mut Reduce<'_>) -> Result<TensorDict> {
         let (within, after) = self.around(dim);
         let members = self.members.iter().enumerate().map(|(at, member)| {
-            member.reduce_along(how, within, keep).map_err(|error| error.of_member(at, self.stack_dim))
+            member.reduce_along(within, keep, reduce).map_err(|error| error.of_member(at, self.stack_dim))
         });
         let members = members.collect::<Result<Vec<_>>>()?;
         maybe_dense(members, if keep { self.stack_dim } else { after })

@@ -191,13 +191,20 @@ fn try_dense(items: &[TensorDict], dim: usize) -> Result<Option<Dense>> {
     Ok(Some(stacked))
 }
 
+/// Fails unless the members' entries are of one kind.
+pub(super) fn same_kind(entries: &[Entry]) -> Result<()> {
+    let mut kinds = entries.iter().map(Entry::kind);
+    let Some(first) = kinds.next() else { return Ok(()) };
+    match kinds.find(|kind| *kind != first) {
+        None => Ok(()),
+        Some(other) => Err(Error::key(format!("the members' entries are of different kinds: {first} and {other}"))
+            .remedy("get_list gives them one by one")),
+    }
+}
+
 /// The members' entries as one, along batch dim `dim`. There is at least one.
 pub(super) fn stack_entries(entries: Vec<Entry>, dim: usize, dim_name: Option<&str>) -> Result<Entry> {
-    let kinds: Vec<_> = entries.iter().map(Entry::kind).collect();
-    if let Some(other) = kinds.iter().find(|kind| **kind != kinds[0]) {
-        return Err(Error::key(format!("the members' entries are of different kinds: {} and {other}", kinds[0]))
-            .remedy("get_list gives them one by one"));
-    }
+    same_kind(&entries)?;
     let mut tensors = Vec::new();
     let mut values = Vec::new();
     let mut dicts = Vec::new();
@@ -228,14 +235,19 @@ pub(super) fn stack_entries(entries: Vec<Entry>, dim: usize, dim_name: Option<&s
 
 /// The tensors along a new dim, in the dtype that holds all of theirs.
 pub(super) fn stack_tensors(tensors: &[Tensor], dim: usize) -> Result<Tensor> {
+    // libtorch checks the shapes, each once; who they belong to is only asked if they differ.
+    let refused = match Tensor::f_stack(tensors, dim as i64) {
+        Ok(stacked) => return Ok(stacked),
+        Err(refused) => refused,
+    };
     let first = tensors.first().map(Tensor::size).unwrap_or_default();
-    if let Some(other) = tensors.iter().map(Tensor::size).find(|size| *size != first) {
-        return Err(Error::shape(format!(
+    match tensors.iter().map(Tensor::size).find(|size| *size != first) {
+        None => Err(refused.into()),
+        Some(other) => Err(Error::shape(format!(
             "Failed to stack tensors within a tensordict: their shapes differ, {first:?} and {other:?}"
         ))
         .remedy(
             "get_list gives them one by one, get_padded padded, get_jagged and get_nested as rows of different lengths",
-        ));
+        )),
     }
-    Ok(Tensor::f_stack(tensors, dim as i64)?)
 }

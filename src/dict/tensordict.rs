@@ -160,7 +160,8 @@ impl TensorDict {
     }
 
     /// The entry at `key`, if there is one. Of a lazy stack, the members' entries are stacked; dicts
-    /// become a lazy stack in turn. A key that some member lacks counts as missing.
+    /// become a lazy stack in turn. Non-tensor values of members that differ in batch size are lists from there on. A
+    /// key that some member lacks counts as missing.
     ///
     /// # Errors
     ///

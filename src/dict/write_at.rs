@@ -1,5 +1,6 @@
 //! Writing to a part of the batch, in place.
 
+use super::create::zeros;
 use super::dense::Dense;
 use super::indexing::Route;
 use super::indices::{Indices, along, apply, sizes_after};
@@ -245,7 +246,7 @@ impl TensorDict {
                             value if whole => copied(value),
                             // Rows that are written to keep their lengths, and these would have none.
                             Entry::Jagged(_) => Err(Error::shape("a jagged entry can't be made of a part of its rows")),
-                            value => value.refilled(&dense.batch_size, part.len(), 0.into()),
+                            value => value.refilled(&dense.batch_size, part.len(), &zeros),
                         };
                         let entry = dense.fit(std::slice::from_ref(&name), entry.map_err(below)?).map_err(below)?;
                         if pass == Pass::Check {

@@ -86,12 +86,15 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
         // Members of a lazy stack needn't stack: the first tells kind and type.
         let entry = dict.get(name.as_str()).ok().flatten();
         let first = || dict.members().first().and_then(|member| member.get(name.as_str()).ok().flatten());
+        let stacked = entry.is_some();
         let Some(shown) = entry.or_else(first) else {
             continue;
         };
         let shape = dict.item_shape(name.as_str()).unwrap_or_else(|_| shown.shape());
         // Values are read only where they are shown: on another device that is a transfer each.
-        lines.push(line(name, &shown, &shape, depth, values && shape == shown.shape()));
+        // Lists stand in for dims of non-tensor values in which members differ.
+        let whole = shape == shown.shape() || stacked && matches!(shown, Entry::NonTensor(_));
+        lines.push(line(name, &shown, &shape, depth, values && whole));
         if let Entry::Dict(below) = &shown {
             describe(below, depth + 1, values, lines);
         }

@@ -119,6 +119,11 @@ impl Memory {
         self.bytes
     }
 
+    /// Where it begins; null if it has no bytes.
+    pub(super) fn start(&self) -> *const u8 {
+        self.start
+    }
+
     /// The length of the storage that it is a part of, which a view keeps alive.
     pub(crate) fn held(&self) -> usize {
         self.held

@@ -33,9 +33,14 @@
 //! it copy-on-write is such a change. tch doesn't enforce that: a `Tensor` can be cloned and sent elsewhere, and
 //! written there. A program that uses a tensor's clone on another thread *while* it is being converted has the
 //! race that it would have with `resize_`. Once the conversion is done, any thread may use what it likes.
+//!
+//! Nothing changes hands where rows of a tensor are copied into a new one (`runs`): it reads the one's bytes, which are
+//! checked to be there as for an Arrow buffer, and writes to the other before anybody else has a handle on it.
 
 mod blob;
 mod export;
+mod runs;
 
 pub(crate) use blob::tensor_over;
 pub(crate) use export::{Memory, is_strided};
+pub(crate) use runs::copy_runs;

@@ -12,5 +12,5 @@ pub use jagged::{JaggedTensor, PaddingSide};
 pub use multi_nested::{CellIndex, MultiNestedTensor};
 pub use non_tensor::NonTensorStack;
 pub use number::Number;
-pub(crate) use ragged::promoted;
+pub(crate) use ragged::{promoted, select};
 pub use value::Value;

@@ -8,9 +8,9 @@ use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use tch::{Device, Kind, Tensor};
 
-use super::{PaddingSide, Value};
+use super::{PaddingSide, Value, ragged};
 use crate::error::{Error, Result};
-use crate::index::{elements, room};
+use crate::index::{Index, Selection, elements, room};
 
 /// A column that stays as Arrow has it: strings, times, decimals, lists of lists, …
 ///
@@ -90,17 +90,70 @@ impl NonTensorStack {
         Value::from_array(&self.values, row)
     }
 
+    /// All values: one for a batch without dims, else lists nested as the batch is.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow::array::StringArray;
+    /// use tensorquery::{NonTensorStack, Value};
+    ///
+    /// let words = NonTensorStack::new(Arc::new(StringArray::from(vec![Some("a"), None])));
+    /// assert_eq!(words.to_value()?, Value::List(vec![Value::Text("a".to_owned()), Value::Null]));
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error for more lists than memory holds.
+    pub fn to_value(&self) -> Result<Value> {
+        let mut values = (0..self.values.len()).map(|row| self.value(row));
+        nested(&self.batch_size, &mut values)
+    }
+
+    /// Some of the values along the first dim of the batch. A number drops the dim.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow::array::StringArray;
+    /// use tensorquery::{NonTensorStack, Value};
+    ///
+    /// let words = NonTensorStack::new(Arc::new(StringArray::from(vec!["a", "b", "c"])));
+    /// assert_eq!(words.index(-1)?.to_value()?, Value::Text("c".to_owned()));
+    /// assert_eq!(words.index([2, 0])?.batch_size(), [2]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An [index](Error::is_index) error for a batch without dims, a row out of bounds, a mask of another length, or a
+    /// step of 0.
+    pub fn index(&self, index: impl Into<Index>) -> Result<NonTensorStack> {
+        let Some(size) = self.batch_size.first() else {
+            return Err(Error::index("a single value has no dim to index"));
+        };
+        self.index_with(&index.into().resolve(*size)?)
+    }
+
+    pub(crate) fn index_with(&self, selection: &Selection) -> Result<NonTensorStack> {
+        // Values lie one after the other, which are rows only in a batch of one dim.
+        if self.batch_size.len() != 1 {
+            return self.rearrange(|places| ragged::select(places, selection));
+        }
+        match selection {
+            Selection::Row(row) => Ok(self.row(position(*row)?)),
+            Selection::Slice { start, stop, step: 1 } => {
+                Ok(self.part(position(*start)?, position(stop - start)?, vec![stop - start]))
+            }
+            _ => {
+                let rows = selection.rows().into_iter().map(|row| Ok(position(row)? as u64));
+                let values = pick(&self.values, &UInt64Array::from(rows.collect::<Result<Vec<_>>>()?))?;
+                Ok(NonTensorStack::with_field(Arc::clone(&self.field), values))
+            }
+        }
+    }
+
     pub(crate) fn row(&self, row: usize) -> NonTensorStack {
         self.part(row, 1, vec![])
-    }
-
-    pub(crate) fn slice(&self, start: usize, stop: usize) -> NonTensorStack {
-        self.part(start, stop - start, vec![(stop - start) as i64])
-    }
-
-    pub(crate) fn select(&self, rows: &UInt64Array) -> Result<NonTensorStack> {
-        let values = pick(&self.values, rows)?;
-        Ok(NonTensorStack::with_field(Arc::clone(&self.field), values))
     }
 
     /// `count` values from `start` on, as a batch of that size.
@@ -173,28 +226,32 @@ impl NonTensorStack {
         Ok(pieces)
     }
 
-    /// Values of equal batches along a new dim; at least one.
+    /// Values along a new dim; at least one. If their batches differ in size, those from the first dim in which they
+    /// do are lists, and the new dim is not behind it.
     ///
     /// Types must be equal, but for nulls without a type and strings or bytes of different layouts.
     pub(crate) fn stack(stacks: &[NonTensorStack], dim: usize) -> Result<NonTensorStack> {
-        let (first, joined) = NonTensorStack::join(stacks)?;
-        if let Some(other) = stacks.iter().find(|stack| stack.batch_size != first.batch_size) {
+        let Some(sizes) = stacks.first().map(|stack| &stack.batch_size) else {
+            return Err(Error::shape("there are no values to stack"));
+        };
+        if let Some(other) = stacks.iter().find(|stack| stack.batch_size.len() != sizes.len()) {
             return Err(Error::shape(format!(
-                "Failed to stack non-tensor values: their batch sizes differ, {:?} and {:?}",
-                first.batch_size, other.batch_size
+                "Failed to stack non-tensor values: their batch sizes differ, {sizes:?} and {:?}",
+                other.batch_size
             ))
             .remedy("get_list gives them one by one"));
         }
-        let batch_size = std::iter::once(stacks.len() as i64).chain(first.batch_size.iter().copied()).collect();
-        let stacked = NonTensorStack { field: Arc::clone(&first.field), values: joined, batch_size };
-        if dim == 0 {
-            return Ok(stacked);
+        let same = |at: &usize| stacks.iter().all(|stack| stack.batch_size[*at] == sizes[*at]);
+        let shared = (0..sizes.len()).take_while(same).count();
+        let stacked = NonTensorStack::stack_lists(stacks, shared)?;
+        match dim.min(shared) {
+            0 => Ok(stacked),
+            dim => stacked.rearrange(|places| Ok(places.f_movedim_int(0, dim as i64)?)),
         }
-        stacked.rearrange(|places| Ok(places.f_movedim_int(0, dim as i64)?))
     }
 
-    /// Values of batches of as many dims, which differ in size, along a new first dim; at least one. From their dim
-    /// `dims` on, each batch's values are a list: `[stacks, …dims]` lists, nested where further dims follow.
+    /// Values of batches of as many dims along a new first dim; at least one. From their dim `dims` on, in which they
+    /// may differ in size, each batch's values are a list: `[stacks, …dims]` lists, nested where further dims follow.
     pub(crate) fn stack_lists(stacks: &[NonTensorStack], dims: usize) -> Result<NonTensorStack> {
         let (first, mut values) = NonTensorStack::join(stacks)?;
         let mut field = Arc::new(first.field.as_ref().clone().with_name(Field::LIST_FIELD_DEFAULT_NAME));
@@ -261,6 +318,22 @@ impl NonTensorStack {
         let joined = concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
         Ok((typed, joined))
     }
+}
+
+/// The next values, nested in lists of these sizes.
+fn nested(sizes: &[i64], values: &mut impl Iterator<Item = Result<Value>>) -> Result<Value> {
+    let Some((size, within)) = sizes.split_first() else {
+        return values.next().unwrap_or_else(|| Err(Error::shape("there are fewer values than places in the batch")));
+    };
+    let mut list = room(*size)?;
+    for _ in 0..*size {
+        list.push(nested(within, values)?);
+    }
+    Ok(Value::List(list))
+}
+
+fn position(row: i64) -> Result<usize> {
+    usize::try_from(row).map_err(|_| Error::index(format!("row {row} is out of bounds")))
 }
 
 /// Whether two types hold the same values in different layouts.

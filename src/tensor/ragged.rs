@@ -5,6 +5,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::ffi;
 use crate::index::{Selection, elements};
 
 /// Fails unless `offsets` is `int64[cells + 1]`, starts at 0, never falls, ends at the length of `values`, and
@@ -129,6 +130,20 @@ pub(super) fn scatter(target: &mut Tensor, places: Tensor, values: &Tensor) -> R
 
 /// The cells that lie from `starts` to before `ends`, copied one after the other, with their offsets.
 pub(super) fn gather(values: &Tensor, starts: &Tensor, ends: &Tensor) -> Result<(Tensor, Tensor)> {
+    if starts.device() == Device::Cpu {
+        let (from, to): (Vec<i64>, Vec<i64>) = (elements(starts)?, elements(ends)?);
+        // One by one, elements take their places, and eight bytes each to say so: far longer than a run takes to copy.
+        if let Some(copy) = ffi::copy_runs(values, &from, &to)? {
+            let mut offsets = Vec::with_capacity(from.len() + 1);
+            offsets.push(0i64);
+            // Their sum was counted before they were copied.
+            offsets.extend(from.iter().zip(&to).scan(0, |end, (from, to)| {
+                *end += to - from;
+                Some(*end)
+            }));
+            return Ok((copy, Tensor::f_from_slice(&offsets)?));
+        }
+    }
     let offsets = offsets(&ends.f_sub(starts)?)?;
     Ok((values.f_index_select(0, &positions(starts, &offsets)?)?, offsets))
 }
@@ -145,6 +160,15 @@ pub(super) fn narrow(values: &Tensor, offsets: &Tensor, start: i64, stop: i64) -
     let bounds = offsets.f_narrow(0, start, stop - start + 1)?;
     let bounds = bounds.f_sub(&offsets.f_narrow(0, start, 1)?)?;
     Ok((view(values, offsets, start, stop)?, bounds))
+}
+
+/// What a selection takes of `tensor` along its first dim; one row drops it.
+pub(crate) fn select(tensor: &Tensor, selection: &Selection) -> Result<Tensor> {
+    let picked = pick(tensor, 0, selection)?;
+    match selection {
+        Selection::Row(_) => Ok(picked.f_squeeze_dim(0)?),
+        _ => Ok(picked),
+    }
 }
 
 /// What a selection takes of `tensor` along `dim`; one row keeps the dim.

@@ -262,6 +262,13 @@ fn casts_zeros_and_ones() {
     );
     assert_eq!(show(&sample().select(["j"]).unwrap().ones_like().unwrap()), "{j: jag(int64[3](1, 1, 1); 0, 2, 3)}");
     assert_eq!(sample().cpu().unwrap().device(), Some(Device::Cpu));
+    let mut labelled = lazy([sample().cpu().unwrap(), sample().cpu().unwrap()], 0);
+    labelled.clear_device();
+    assert_eq!((labelled.device(), labelled.members()[1].dict("n").unwrap().device()), (None, None));
+    labelled.append(sample()).unwrap();
+    let mut none = LazyStackBuilder::new([]).device(Device::Cpu).build().unwrap();
+    none.clear_device();
+    assert_eq!(none.device(), None);
     let absent = usize::try_from(tch::Cuda::device_count()).unwrap();
     assert!(sample().cuda(absent).unwrap_err().is_device());
     let empty = ragged().empty();
@@ -281,8 +288,13 @@ fn zeros_of_another_batch_size() {
         ("{x: float32[1, 1, 2](0, 0), w: {}}", vec![1, 1, 5])
     );
     assert!(wide.new_zeros([-1]).unwrap_err().is_shape());
-    let error = sample().new_zeros([2, 2]).unwrap_err();
-    assert!(error.is_shape() && error.nested_key() == Some(&"j".into()), "{error}");
+    // Rows without elements, jagged or not as the batch allows.
+    let ragged_rows = sample().select(["j"]).unwrap();
+    assert_eq!(show(&ragged_rows.new_zeros([2, 2]).unwrap()), "{j: int64[2, 2, 0]()}");
+    assert_eq!(show(&ragged_rows.new_zeros([]).unwrap()), "{j: int64[0]()}");
+    let whole = ragged_rows.shallow_clone().with_batch_size(&[]).unwrap();
+    assert_eq!(show(&whole.new_zeros([]).unwrap()), "{j: jag(int64[0](); 0, 0, 0)}");
+    assert_eq!(show(&whole.new_zeros([3]).unwrap()), "{j: int64[3, 2, 0]()}");
     assert!(wide.new_zeros([i64::MAX, i64::MAX]).is_err());
     assert_eq!(show(&sample().select(["s"]).unwrap().new_zeros([]).unwrap()), "{s: nts(null)}");
     assert_eq!(show(&sample().new_zeros([0]).unwrap().select(["x", "s"]).unwrap()), "{x: int64[0](), s: nts()}");
@@ -290,7 +302,74 @@ fn zeros_of_another_batch_size() {
     let zeros = ragged().exclude(["a"]).new_zeros([3]).unwrap();
     assert!(!zeros.is_lazy());
     assert_eq!(show(&zeros), "{n: {y: int64[3, 1](0, 0, 0)}}");
-    assert!(ragged().new_zeros([3]).unwrap_err().is_shape());
+    let zeros = ragged().new_zeros([3]).unwrap();
+    assert_eq!(show(&zeros), "{a: jag(int64[0](); 0, 0, 0, 0), n: {y: int64[3, 1](0, 0, 0)}}");
+    assert_eq!(show(&ragged().select(["a"]).unwrap().new_zeros([2, 1]).unwrap()), "{a: int64[2, 1, 0]()}");
+    let grid = |sizes: [i64; 2]| dict(&[], [("a", longs(&[0]).expand(sizes, false).into())]);
+    let twice = lazy([grid([3, 2]), grid([4, 5])], 0);
+    for (batch_size, shown) in [(vec![], "[0, 0]"), (vec![2], "[2, 0, 0]"), (vec![2, 1], "[2, 1, 0, 0]")] {
+        assert_eq!(show(&twice.new_zeros(batch_size).unwrap()), format!("{{a: int64{shown}()}}"));
+    }
+    let nested = dict(&[2], [("l", ragged().select(["a"]).unwrap().into())]);
+    assert_eq!(show(&nested.new_zeros([1]).unwrap()), "{l: {a: jag(int64[0](); 0, 0)}}");
+    // Of members whose batches differ, too; dtypes are promoted, kinds and dims must be one.
+    let uneven = lazy([dict(&[1], [at("a", &[1])]), dict(&[2], [("a", floats(&[2.0, 3.0]).into())])], 0);
+    assert_eq!(show(&uneven.new_zeros([2, 1]).unwrap()), "{a: float32[2, 1](0, 0)}");
+    let below = dict(&[2], [("n", uneven.into())]).new_zeros([3]).unwrap();
+    assert_eq!(
+        (show(&below).as_str(), below.dict("n").unwrap().batch_size()),
+        ("{n: {a: jag(float32[0](); 0, 0, 0, 0)}}", vec![3])
+    );
+    let kinds = lazy([dict(&[], [at("a", &[1])]), dict(&[], [("a", "x".into())])], 0);
+    assert!(is_key_error_at(&kinds.new_zeros([1]).unwrap_err(), "a"));
+    let dims = lazy([dict(&[1], [at("a", &[1])]), dict(&[1], [("a", longs(&[1]).reshape([1, 1]).into())])], 0);
+    let error = dims.new_zeros([1]).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"a".into()), "{error}");
+}
+
+#[test]
+fn largest_and_smallest_with_their_places() {
+    let grid = dict(&[2, 3], [("x", longs(&[5, 1, 2, 3, 9, 4]).reshape([2, 3]).into()), ("s", "v".into())]);
+    let (largest, places) = grid.max_dim(1, false).unwrap();
+    assert_eq!((show(&largest), show(&places)), ("{x: int64[2](5, 9)}".into(), "{x: int64[2](0, 1)}".into()));
+    assert_eq!((largest.batch_size(), places.batch_size()), (vec![2], vec![2]));
+    let (smallest, places) = grid.min_dim(0, true).unwrap();
+    assert_eq!(
+        (show(&smallest), show(&places)),
+        ("{x: int64[1, 3](3, 1, 2)}".into(), "{x: int64[1, 3](1, 0, 0)}".into())
+    );
+    assert_eq!((smallest.batch_size(), places.batch_size()), (vec![1, 3], vec![1, 3]));
+    // A stack as a dense one, along either dim, and members that differ one by one, nested ones too.
+    for stack_dim in [0, 1] {
+        let (largest, places) = grid.to_lazy_stack(stack_dim).unwrap().max_dim(1, false).unwrap();
+        assert_eq!((show(&largest), show(&places)), ("{x: int64[2](5, 9)}".into(), "{x: int64[2](0, 1)}".into()));
+    }
+    let member = |a: &[i64], b: &[f32]| {
+        dict(&[a.len() as i64], [at("a", a), ("n", dict(&[b.len() as i64], [("b", floats(b).into())]).into())])
+    };
+    let uneven = lazy([member(&[1, 7], &[0.5, 0.25]), member(&[3, 2, 9], &[0.0, 2.0, 1.0])], 0);
+    let (largest, places) = uneven.max_dim(-1, false).unwrap();
+    assert_eq!(show(&largest), "{a: int64[2](7, 9), n: {b: float32[2](0.5, 2)}}");
+    assert_eq!(show(&places), "{a: int64[2](1, 2), n: {b: int64[2](0, 1)}}");
+    assert!(uneven.max_dim(0, false).unwrap_err().is_shape());
+    let error = sample().max_dim(0, false).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"j".into()), "{error}");
+    assert!(grid.min_dim(2, false).unwrap_err().is_index());
+    let error = dict(&[0], [at("x", &[])]).max_dim(0, false).unwrap_err();
+    assert!(error.nested_key() == Some(&"x".into()), "{error}");
+}
+
+#[test]
+fn what_lies_in_one_piece() {
+    let columns = dict(&[2], [("x", longs(&[1, 2, 3, 4]).reshape([2, 2]).transpose(0, 1).into())]);
+    assert!(
+        sample().is_contiguous()
+            && !columns.is_contiguous()
+            && !dict(&[2], [("n", columns.shallow_clone().into())]).is_contiguous()
+    );
+    assert!(columns.contiguous().unwrap().is_contiguous() && !ragged().is_contiguous());
+    let sparse = Tensor::eye(2, (Kind::Float, Device::Cpu)).to_sparse_sparse_dim(2);
+    assert!(!dict(&[2], [("x", sparse.into())]).is_contiguous());
 }
 
 #[test]

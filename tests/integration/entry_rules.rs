@@ -66,11 +66,82 @@ fn values_along_with_the_batch() {
     assert_eq!(show(&same), r#"{s: nts("y", "w", "z")}"#);
     // A stack's rows may differ in length.
     let uneven = lazy([with(&[2], "s", strings(&["a", "b"])), with(&[1], "s", strings(&["c"]))], 0);
-    refused(uneven.get("s"), Error::is_shape, &["'s'", "get_list"]);
+    assert_eq!(show_entry(&uneven.entry("s").unwrap()), r#"nts(["a", "b"], ["c"])"#);
     assert_eq!(show_members(&uneven), [r#"{s: nts("a", "b")}"#, r#"{s: nts("c")}"#]);
     assert_eq!((uneven.batch_size(), uneven.item_shape("s").unwrap()), (vec![2, -1], vec![2, -1]));
     let copy = three().deep_clone().unwrap();
     assert_eq!(show(&copy), show(&three()));
+}
+
+#[test]
+fn values_of_members_that_differ_are_lists() {
+    let words = |words: &[&str]| with(&[words.len() as i64], "s", strings(words));
+    // Below other stacks, next to what can't be stacked, and whatever the stack dim.
+    let mut uneven = lazy([words(&["a", "b"]), words(&["c"])], 0);
+    assert_eq!(
+        format!("{uneven:#}"),
+        "LazyStackedTensorDict  batch_size=[2, -1]  device=none  stack_dim=0\n  s  non_tensor  LargeList(Utf8)  [2, *]    [[\"a\", \"b\"], [\"c\"]]"
+    );
+    uneven.set_list("x", vec![longs(&[1, 2]), longs(&[3])]).unwrap();
+    let items = |dict: &TensorDict| -> Vec<String> {
+        let items = dict.non_tensor_items(true).unwrap().into_iter();
+        items
+            .map(|(key, values)| format!("{key} {:?} {}", values.batch_size(), show_entry(&values.clone().into())))
+            .collect()
+    };
+    assert_eq!(items(&uneven), [r#"'s' [2] nts(["a", "b"], ["c"])"#]);
+    assert_eq!(
+        items(&dict(&[2], [("n", uneven.shallow_clone().into())])),
+        [r#"('n', 's') [2] nts(["a", "b"], ["c"])"#]
+    );
+    let columns = lazy([words(&["a", "b"]), words(&["c"])], 1);
+    assert_eq!(columns.batch_size(), [-1, 2]);
+    assert_eq!(items(&columns), items(&uneven));
+    // Dims that all share stay those of the batch, the stack dim among them.
+    let grid = |all: &[&str]| words(all).reshape(&[2, all.len() as i64 / 2]).unwrap();
+    let wide = || [grid(&["a", "b"]), grid(&["c", "d", "e", "f"])];
+    assert_eq!(items(&lazy(wide(), 0)), [r#"'s' [2, 2] nts(["a"], ["b"], ["c", "d"], ["e", "f"])"#]);
+    assert_eq!(items(&lazy(wide(), 1)), [r#"'s' [2, 2] nts(["a"], ["c", "d"], ["b"], ["e", "f"])"#]);
+    assert_eq!(items(&lazy(wide(), 2)), [r#"'s' [2, 2] nts(["a"], ["c", "d"], ["b"], ["e", "f"])"#]);
+    let ragged_twice = lazy([lazy([words(&["a", "b"]), words(&["c"])], 0), lazy([words(&[]), words(&["d"])], 0)], 0);
+    assert_eq!(items(&ragged_twice), [r#"'s' [2, 2] nts(["a", "b"], ["c"], [], ["d"])"#]);
+    // Another kind of type is said, not made up.
+    let numbers = with(&[1], "s", NonTensorStack::new(Arc::new(Int64Array::from(vec![1]))));
+    let error = lazy([words(&["a", "b"]), numbers], 0).non_tensor_items(true).unwrap_err();
+    assert!(error.is_schema() && error.nested_key() == Some(&"s".into()), "{error}");
+}
+
+#[test]
+fn values_as_nested_lists_and_in_part() {
+    let text = |word: &str| Value::Text(word.to_owned());
+    let single = with(&[], "s", "v").non_tensor("s").unwrap();
+    assert_eq!(single.to_value().unwrap(), text("v"));
+    let same = with(&[2, 1], "s", "v").non_tensor("s").unwrap();
+    assert_eq!(same.to_value().unwrap(), Value::List(vec![Value::List(vec![text("v")]), Value::List(vec![text("v")])]));
+    assert_eq!(with(&[0], "s", "v").non_tensor("s").unwrap().to_value().unwrap(), Value::List(vec![]));
+    assert_eq!(with(&[2, 0], "s", "v").non_tensor("s").unwrap().to_value().unwrap().to_string(), "[[], []]");
+    let uneven = lazy([with(&[2], "s", strings(&["a", "b"])), with(&[1], "s", strings(&["c"]))], 0);
+    assert_eq!(uneven.non_tensor("s").unwrap().to_value().unwrap().to_string(), r#"[["a", "b"], ["c"]]"#);
+
+    let three = strings(&["a", "b", "c"]);
+    let shown = |part: Result<NonTensorStack>| part.unwrap().to_value().unwrap().to_string();
+    assert_eq!(shown(three.index(-1)), r#""c""#);
+    assert_eq!(shown(three.index(1..)), r#"["b", "c"]"#);
+    assert_eq!(shown(three.index(Index::Slice { start: None, stop: None, step: -2 })), r#"["c", "a"]"#);
+    assert_eq!(shown(three.index([2, 0, 2])), r#"["c", "a", "c"]"#);
+    assert_eq!(shown(three.index([true, false, true])), r#"["a", "c"]"#);
+    assert_eq!(shown(three.index(3..)), "[]");
+    let grid = with(&[4], "s", strings(&["a", "b", "c", "d"])).reshape(&[2, 2]).unwrap().non_tensor("s").unwrap();
+    assert_eq!(shown(grid.index(1)), r#"["c", "d"]"#);
+    assert_eq!(shown(grid.index([1, 0])), r#"[["c", "d"], ["a", "b"]]"#);
+    assert_eq!(shown(grid.index(..1)), r#"[["a", "b"]]"#);
+    for wrong in [Index::from(3), Index::from(-4), [true].into(), Index::NewAxis, Index::Ellipsis] {
+        refused(three.index(wrong), Error::is_index, &[]);
+    }
+    refused(single.index(0), Error::is_index, &["no dim"]);
+    // Without columns there can be more rows than memory.
+    let endless = with(&[i64::MAX, 0], "s", "v").non_tensor("s").unwrap();
+    refused(endless.to_value(), Error::is_shape, &["more than memory holds"]);
 }
 
 #[test]

@@ -147,6 +147,10 @@ fn tensors_as_indices() {
     gives(&m, (.., take(&longs(&[1, 5, 0, 5]).slice(0, 0, None, 2)).unwrap()), &show(&m.index((.., [1, 0])).unwrap()));
     fails(m.index(take(&mask.slice(0, 0, 2, 1)).unwrap()), Error::is_index, "a mask of 2 can't index 3 rows");
     fails(take(&longs(&[1]).to_kind(Kind::Uint8)), Error::is_index, "a tensor of Uint8[1] can't be an index");
+    for other in [Index::Ellipsis, Index::NewAxis, Index::from(true)] {
+        fails(m.index(other.clone()), Error::is_index, "an index of other dims than one");
+        fails(m.index((.., other)), Error::is_index, "an index of other dims than one");
+    }
     for grid in [longs(&[1, 2]).reshape([1, 2]), mask.reshape([3, 1]), mask.get(0)] {
         fails(m.index(take(&grid).unwrap()), Error::is_index, "an index of other dims than one");
     }

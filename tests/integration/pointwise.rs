@@ -353,3 +353,21 @@ fn comparing_the_whole() {
     let error = near(&dict(&[1], [at("x", &[1])]), &dict(&[1], [("x", floats(&[1.0]).into())])).unwrap_err();
     assert!(error.kind() == "libtorch" && error.nested_key() == Some(&"x".into()), "{error}");
 }
+
+#[test]
+fn errors_name_the_member() {
+    let text = |error: tensorquery::Error| error.to_string();
+    let fails_at_two =
+        |tensor: &Tensor| Ok(if tensor.size() == [1] { tensor.f_narrow(0, 1, 1)? } else { tensor.shallow_clone() });
+    let error = text(ragged().select(["a"]).unwrap().apply(fails_at_two).unwrap_err());
+    assert!(error.contains("member 1") && error.contains("'a'"), "{error}");
+    let pair = |second: i64| lazy([dict(&[], [at("a", &[1])]), dict(&[], [at("a", &vec![2; second as usize])])], 0);
+    let error = text(pair(3).add(&pair(2)).unwrap_err());
+    assert!(error.contains("member 1") && error.contains("'a'"), "{error}");
+    let error = text(lazy([pair(3)], 0).add(&lazy([pair(2)], 0)).unwrap_err());
+    assert!(error.contains("member 0") && error.contains("member 1"), "{error}");
+    // Below a dense one as well.
+    let below = |second| dict(&[2], [("n", pair(second).into())]);
+    let error = text(below(3).add(&below(2)).unwrap_err());
+    assert!(error.contains("member 1") && error.contains("('n', 'a')"), "{error}");
+}

@@ -138,3 +138,47 @@ fn masks_of_members_without_dims_are_of_rows() {
     let wrong = error(lazy([row(&[1, 2], Some(&[true])), row(&[3], Some(&[true]))]));
     assert!(wrong.is_shape() && wrong.to_string().contains("('_mask', 'a')"), "{wrong}");
 }
+
+#[test]
+fn masks_alone_may_be_a_stack() {
+    let item = |masks: &[(&str, &[bool])]| {
+        let numbers = || Tensor::from_slice(&[1i64, 2]);
+        let mut dict = TensorDict::from_entries([("a", numbers()), ("b", numbers())]).unwrap();
+        dict.set("s", "x").unwrap();
+        dict.set(["n", "c"], Tensor::from_slice(&[5i64]).squeeze()).unwrap();
+        dict.create_nested("_mask").unwrap();
+        for (name, mask) in masks {
+            dict.set(["_mask", *name], Tensor::from_slice(mask)).unwrap();
+        }
+        dict
+    };
+    // Dense but for the masks, of which each row has its own.
+    let rows = [item(&[("a", &[true, false])]), item(&[("b", &[false, true])]), item(&[])];
+    let dict = TensorDict::maybe_dense_stack(rows, 0).unwrap();
+    assert!(!dict.is_lazy() && dict.dict("_mask").unwrap().is_lazy());
+    let batch = folded(dict);
+    let shown: Vec<_> = batch.columns().iter().map(|column| show(column)).collect();
+    assert_eq!(shown[..2], ["[[1, null], [1, 2], [1, 2]]", "[[1, 2], [null, 2], [1, 2]]"]);
+    assert_eq!((shown[2].as_str(), batch.num_columns()), ("[x, x, x]", 4));
+    // Next to lists, masks of which are of rows or of what is in them; and deeper.
+    let lists = |values: &[i64], below: &str, mask: &[bool]| {
+        let mut dict = TensorDict::from_entries([(["n", "j"], Tensor::from_slice(values))]).unwrap();
+        dict.set("k", Tensor::from_slice(values)).unwrap();
+        let key = if below == "k" { vec!["_mask", "k"] } else { vec!["_mask", "n", "j"] };
+        dict.set(key.as_slice(), Tensor::from_slice(mask)).unwrap();
+        dict
+    };
+    let rows = || [lists(&[1, 2], "k", &[true, false]), lists(&[3], "j", &[false])];
+    let dense = TensorDict::lazy_stack(rows(), 0).unwrap().exclude(["_mask"]).densify(tensorquery::Ragged::Jagged);
+    let mut dense = dense.unwrap();
+    let masks = rows().map(|row| row.dict("_mask").unwrap());
+    dense.set("_mask", TensorDict::lazy_stack(masks, 0).unwrap()).unwrap();
+    let batch = folded(dense);
+    let column = |name: &str| batch.column_by_name(name).unwrap();
+    assert_eq!(show(column("k")), "[[1, null], [3]]");
+    assert_eq!(show(column("n").as_struct().column(0)), "[[1, 2], [null]]");
+    // The same in all rows, as before.
+    let same = [item(&[("a", &[true, false])]), item(&[("a", &[false, true])])];
+    let batch = folded(TensorDict::lazy_stack(same, 0).unwrap());
+    assert_eq!(show(batch.column(0)), "[[1, null], [null, 2]]");
+}

@@ -186,8 +186,16 @@ fn no_mask(entry: &Entry) -> Error {
 }
 
 /// Gives each member of a lazy stack the masks that only others have, all true: where a member had no null, its
-/// conversion may have made none.
+/// conversion may have made none. The masks alone may be a stack of rows, in a tensordict that is dense otherwise; the
+/// rows are then taken apart as they are.
 pub(super) fn complete(dict: &TensorDict, key: &NestedKey) -> Result<TensorDict> {
+    let by_row = !dict.is_lazy() && dict.batch_dims() > 0 && dict.contains_key(key);
+    if by_row
+        && let Some(Entry::Dict(masks)) = dict.get(key)?
+        && masks.holds_lazy()
+    {
+        return complete(&dict.to_lazy_stack(0)?, key);
+    }
     let mut dims = IndexMap::new();
     find_masks(dict, key, &mut dims)?;
     with_masks(dict, key, &dims)
