@@ -1,12 +1,14 @@
 //! The `tensorquery` command: SQL in, tensordicts of libtorch tensors out.
 //!
 //! `main` reads the flags ([`args`]), sets up a session ([`session`], [`files`], [`columns`]), and runs either the
-//! statements it was given ([`query`]) or a prompt ([`prompt`]). What comes out is written by [`output`].
+//! statements it was given ([`query`]) or a prompt ([`prompt`]). What comes out is written by [`output`]; [`hints`] says what to
+//! do about the engine's errors.
 
 mod args;
 mod columns;
 mod failure;
 mod files;
+mod hints;
 mod interrupt;
 mod output;
 mod progress;
