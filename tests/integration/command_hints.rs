@@ -1,8 +1,12 @@
 //! What the command says to those who write what is nearly right.
 
-use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::command::{FLIGHTS, check_failure, command, data, json, run_with_stdin, stdout, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::command::{FLIGHTS, check_failure, command, data, json, run_with_stdin, stdout, text, write};
 
 #[test]
 fn words_of_the_prompt_are_known_elsewhere() {
@@ -109,4 +113,25 @@ fn masks_are_chosen_by_a_flag() {
     assert_eq!(masks(&["--mask-keys", r#"["x", ["s", "v"]]"#]), ["x", "s"]);
     check_failure(2, &["--mask-keys", "it takes 'observed', 'nullable', or columns"], &["--mask-keys=", query]);
     check_failure(1, &["nope"], &["--nulls", "mask", "--mask-keys", "nope", query]);
+}
+
+/// Without the engine's protection of recursion this overflows the stack within a second or two. Planning takes time
+/// that grows with the square of the terms, so a build without optimisation is stopped rather than waited for.
+#[cfg(unix)]
+#[test]
+fn deep_expressions_do_not_overflow_the_stack() {
+    let folder = TempDir::new().unwrap();
+    let file = write(&folder, "deep.sql", format!("SELECT {} AS x", vec!["1"; 10_000].join("+")));
+    let mut child = command(&["-f", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    if child.try_wait().unwrap().is_none() {
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    }
+    let output = child.wait_with_output().unwrap();
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 130)), "{code:?}: {}", text(&output.stderr));
+    assert!(code == Some(130) || text(&output.stdout).contains("[10000]"));
 }

@@ -30,8 +30,8 @@ use prompt::Prompt;
 use query::Source;
 use tokio::runtime::Runtime;
 
-/// Planning recurses over the query; a thread's usual two megabytes are few for a long one. What isn't
-/// used takes no memory.
+/// Not all that recurses over the query is protected by the engine; a thread's usual two megabytes are few for a
+/// long one. What isn't used takes no memory.
 const STACK_BYTES: usize = 128 << 20;
 
 fn main() -> ExitCode {
