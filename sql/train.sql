@@ -11,8 +11,9 @@ FROM tensordict((
     )
     SELECT h.distance, CAST(h.sched_dep_time AS FLOAT) AS sched_dep_time,
            named_struct('temp', w.temp, 'wind_speed', w.wind_speed, 'gust', w.wind_gust, 'visib', w.visib) AS weather,
-           h.earlier, h.arr_delay > 15 AS late, h.tailnum, h.dest
+           h.earlier, h.arr_delay > 15 AS late, h.tailnum, h.dest, h.time_hour, h.flight
     FROM history h
     LEFT JOIN 'examples/data/weather.parquet' w USING (origin, time_hour)
     WHERE h.month = 1 AND h.arr_delay IS NOT NULL
 ), nulls => 'mask')
+ORDER BY time_hour, flight, tailnum

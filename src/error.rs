@@ -20,7 +20,6 @@ struct Inner {
     message: String,
     key: Option<NestedKey>,
     row: Option<usize>,
-    partition: Option<usize>,
     dim: Option<usize>,
     /// Of lazy stacks, the outer first.
     members: Vec<usize>,
@@ -70,7 +69,6 @@ impl Error {
             message: message.into(),
             key: None,
             row: None,
-            partition: None,
             dim: None,
             members: Vec::new(),
             remedy: None,
@@ -181,10 +179,10 @@ impl Error {
         self
     }
 
-    /// The row, if known, is counted within this partition of the engine's plan.
+    /// The same without its row, for one that would mean nothing to the caller.
     #[cfg(feature = "datafusion")]
-    pub(crate) fn in_partition(mut self, partition: usize) -> Self {
-        self.inner().partition = Some(partition);
+    pub(crate) fn without_row(mut self) -> Self {
+        self.inner().row = None;
         self
     }
 
@@ -259,29 +257,23 @@ impl Error {
         self.0.key.as_ref()
     }
 
-    /// The row at fault, counted from the start of what was converted: the batch or the whole result,
-    /// or, where there is a [`partition`](Self::partition), that partition.
+    /// The row at fault, counted from the start of what was converted: the batch, or a query's result.
+    ///
+    /// Of a query that runs in several partitions there is none: which of them meets a null first, and how many
+    /// rows it had by then, differs from run to run.
     pub fn row(&self) -> Option<usize> {
         self.0.row
-    }
-
-    /// The partition of the engine's plan that the row is counted in.
-    pub fn partition(&self) -> Option<usize> {
-        self.0.partition
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind: _, message, key, row, partition, dim, members, remedy, source: _ } = &*self.0;
+        let Inner { kind: _, message, key, row, dim, members, remedy, source: _ } = &*self.0;
         if let Some(key) = key {
             write!(f, "{key}: ")?;
         }
         f.write_str(message)?;
-        let row = row.map(|row| match partition {
-            None => format!("row {row}"),
-            Some(partition) => format!("row {row} of partition {partition}"),
-        });
+        let row = row.map(|row| format!("row {row}"));
         let dim = dim.map(|dim| format!("dim {dim}"));
         let members = members.iter().map(|member| format!("member {member}"));
         let places: Vec<_> = dim.into_iter().chain(members).chain(row).collect();

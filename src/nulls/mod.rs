@@ -253,10 +253,22 @@ impl<'a> Place<'a> {
 fn refuse(spec: &EntrySpec, count: usize, row: usize) -> Error {
     let nulls = if count == 1 { "null" } else { "nulls" };
     // Batches are ruled on one by one: what others hold was not looked at.
-    Error::null(format!("{count} {nulls} in one record batch of a column whose nulls are refused (nulls=raise)"))
-        .at(&spec.key)
-        .at_row(row)
+    refused(&format!("{count} {nulls} in one record batch of a column"), &spec.key).at_row(row)
+}
+
+fn refused(found: &str, key: &NestedKey) -> Error {
+    Error::null(format!("{found} whose nulls are refused (nulls=raise)"))
+        .at(key)
         .remedy("nulls=fill replaces nulls, nulls=mask replaces them and says where they were")
+}
+
+/// The error of [`rule`] without what depends on the batch that was ruled on first, where several are at once.
+#[cfg(feature = "datafusion")]
+pub(crate) fn in_some_batch(error: Error) -> Error {
+    match error.nested_key() {
+        Some(key) if error.is_null() => refused("nulls in a column", key),
+        _ => error.without_row(),
+    }
 }
 
 fn first_null(validity: &NullBuffer) -> usize {

@@ -7,6 +7,8 @@ mod choosing;
 #[cfg(feature = "datafusion")]
 mod command;
 #[cfg(feature = "datafusion")]
+mod command_hints;
+#[cfg(feature = "datafusion")]
 mod command_words;
 #[cfg(feature = "datafusion")]
 mod conformance;

@@ -30,8 +30,8 @@ Results:
   An error is then {\"error\": kind, \"message\": text}, on stdout too.
 
 Defaults:
-  --nulls, --mask-key, --copy, --unsigned and --device are the session's defaults. SQL overrides
-  them: SET tensordict.nulls = 'mask' for what follows, RESET tensordict.nulls for the library's
+  --nulls, --mask-key, --mask-keys, --copy, --unsigned and --device are the session's defaults.
+  SQL overrides them: SET tensordict.nulls = 'mask' for what follows, RESET tensordict.nulls for the library's
   default, and tensordict((SELECT …), nulls => 'fill') for one relation.
 
 Exit codes:
@@ -65,6 +65,10 @@ pub(crate) struct Args {
     /// Where masks go [default: _mask]; repeated, the names of a nested key
     #[arg(long, value_name = "NAME", value_parser = option("mask_key"))]
     pub(crate) mask_key: Vec<String>,
+
+    /// Columns that get masks: observed (that had nulls, the default), nullable (that may), or names; repeated, of several
+    #[arg(long, value_name = "observed|nullable|COLUMN", value_parser = mask_keys)]
+    pub(crate) mask_keys: Vec<String>,
 
     /// Copies of the query's result: auto (where memory can't be shared safely, the default), always, never (an error)
     #[arg(long, value_name = "auto|always|never", value_parser = option("copy"))]
@@ -121,6 +125,14 @@ fn option(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone
             let said = format!("{name} is '{text}'; ");
             Err(message.strip_prefix(&said).unwrap_or(&message).to_owned())
         }
+    }
+}
+
+/// One of several columns, a word that stands for some, or JSON as `SET` takes it.
+fn mask_keys(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("it takes 'observed', 'nullable', or columns".to_owned()),
+        false => Ok(text.to_owned()),
     }
 }
 

@@ -5,6 +5,8 @@ use std::io;
 
 use datafusion::error::DataFusionError;
 
+use super::hints;
+
 /// An error of a table's file: which one, and what is wrong with it.
 #[derive(Debug)]
 pub(crate) struct FileError(pub(crate) String);
@@ -64,6 +66,14 @@ impl Failure {
         }
     }
 
+    /// The same, with what to do about it.
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
+        match (self, hint) {
+            (Failure::Error { kind, message }, Some(hint)) => Failure::new(kind, format!("{message}; {hint}")),
+            (failure, _) => failure,
+        }
+    }
+
     /// The same, said of a part of the input.
     pub(crate) fn of(self, subject: &str) -> Self {
         match self {
@@ -76,7 +86,12 @@ impl Failure {
 impl From<tensorquery::Error> for Failure {
     fn from(error: tensorquery::Error) -> Self {
         let message = error.to_string();
-        Failure::new(error.kind(), if error.is_engine() { plain(&message) } else { message })
+        if !error.is_engine() {
+            return Failure::new(error.kind(), message);
+        }
+        let message = plain(&message);
+        let hint = hints::on_running(&message);
+        Failure::new(error.kind(), message).with_hint(hint)
     }
 }
 

@@ -1,12 +1,14 @@
 //! The `tensorquery` command: SQL in, tensordicts of libtorch tensors out.
 //!
 //! `main` reads the flags ([`args`]), sets up a session ([`session`], [`files`], [`columns`]), and runs either the
-//! statements it was given ([`query`]) or a prompt ([`prompt`]). What comes out is written by [`output`].
+//! statements it was given ([`query`]) or a prompt ([`prompt`]). What comes out is written by [`output`]; [`hints`] says what to
+//! do about the engine's errors.
 
 mod args;
 mod columns;
 mod failure;
 mod files;
+mod hints;
 mod interrupt;
 mod output;
 mod progress;
@@ -28,8 +30,8 @@ use prompt::Prompt;
 use query::Source;
 use tokio::runtime::Runtime;
 
-/// Planning recurses over the query; a thread's usual two megabytes are few for a long one. What isn't
-/// used takes no memory.
+/// Not all that recurses over the query is protected by the engine; a thread's usual two megabytes are few for a
+/// long one. What isn't used takes no memory.
 const STACK_BYTES: usize = 128 << 20;
 
 /// Scans allocate and free by the megabyte. With glibc's allocator the pages go back to the system and come again

@@ -71,14 +71,14 @@ impl Prompt {
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(Failure::new("io", format!("can't read the line: {error}"))),
             };
-            let word = typed.trim().trim_end_matches(';').trim_end();
-            if text.is_empty() && matches!(word.to_ascii_lowercase().as_str(), "\\q" | "quit" | "exit") {
+            let word = bare(&typed);
+            if text.is_empty() && leaves(word) {
                 break;
             }
             if text.is_empty() && word.is_empty() {
                 continue;
             }
-            if text.is_empty() && matches!(word.to_ascii_lowercase().as_str(), "help" | "\\?" | "\\h") {
+            if text.is_empty() && asks_for_help(word) {
                 line(HELP)?;
                 continue;
             }
@@ -115,6 +115,25 @@ impl Prompt {
             let _kept = self.editor.append_history(path);
         }
     }
+}
+
+/// A line without what may end it.
+fn bare(typed: &str) -> &str {
+    typed.trim().trim_end_matches(';').trim_end()
+}
+
+fn leaves(word: &str) -> bool {
+    matches!(word.to_ascii_lowercase().as_str(), "\\q" | "quit" | "exit")
+}
+
+fn asks_for_help(word: &str) -> bool {
+    matches!(word.to_ascii_lowercase().as_str(), "help" | "\\?" | "\\h")
+}
+
+/// Whether the line is one that the prompt takes and SQL doesn't.
+pub(crate) fn is_word(typed: &str) -> bool {
+    let word = bare(typed);
+    word.starts_with('\\') || leaves(word) || asks_for_help(word)
 }
 
 /// The statement behind `\d` and `\d NAME`.

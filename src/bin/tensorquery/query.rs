@@ -17,6 +17,7 @@ use futures::TryStreamExt;
 use tensorquery::{DataFrameExt, Nulls, Options, SessionContextExt};
 
 use super::failure::{Failure, plain};
+use super::hints;
 use super::output::Printer;
 use super::progress::Meter;
 
@@ -31,7 +32,8 @@ pub(crate) struct Source {
 pub(crate) fn parse(context: &SessionContext, sources: &[Source]) -> Result<VecDeque<Statement>, Failure> {
     let mut statements = VecDeque::new();
     for source in sources {
-        let parsed = parse_one(context, &source.sql).map_err(Failure::from);
+        let parsed = parse_one(context, &source.sql)
+            .map_err(|error| Failure::from(error).with_hint(hints::on_syntax(&source.sql)));
         statements.extend(match &source.name {
             Some(name) => parsed.map_err(|failure| failure.of(name))?,
             None => parsed?,
@@ -129,6 +131,7 @@ pub(crate) enum Shown {
 
 /// Runs a statement for what it does. Rows that come out are counted by nobody and kept by nobody.
 async fn run(context: &SessionContext, statement: Statement, printer: &Printer) -> Result<(), Failure> {
+    hints::check_set(&statement)?;
     let _meter = Meter::start(printer.progress);
     let plan = context.state().statement_to_plan(statement).await?;
     if reset(context, &plan)? {
@@ -146,6 +149,7 @@ pub(crate) async fn show(
     form: Form,
     printer: &Printer,
 ) -> Result<Shown, Failure> {
+    hints::check_set(&statement)?;
     let about_session = reads_as_text(&statement);
     let plan = context.state().statement_to_plan(statement).await?;
     let no_rows = match form {

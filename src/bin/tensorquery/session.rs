@@ -56,6 +56,13 @@ fn defaults(args: &Args) -> Vec<(&'static str, String)> {
         [name] if !name.starts_with(['[', '{']) => defaults.push(("mask_key", name.clone())),
         names => defaults.push(("mask_key", serde_json::Value::from(names).to_string())),
     }
+    match args.mask_keys.as_slice() {
+        [] => {}
+        [one] if one.starts_with('[') || ["observed", "nullable"].iter().any(|word| one.eq_ignore_ascii_case(word)) => {
+            defaults.push(("mask_keys", one.clone()));
+        }
+        columns => defaults.push(("mask_keys", serde_json::Value::from(columns).to_string())),
+    }
     defaults.extend(args.copy.clone().map(|copy| ("copy", copy)));
     defaults.extend(args.unsigned.clone().map(|unsigned| ("unsigned", unsigned)));
     defaults.extend(args.device.clone().map(|device| ("device", device)));

@@ -200,7 +200,7 @@ impl ExecutionPlan for TensorizeExec {
             input: self.input.execute(partition, context)?,
             resolved: Arc::clone(&self.resolved),
             schema: self.schema(),
-            partition,
+            alone: self.input.output_partitioning().partition_count() == 1,
             rows: 0,
             baseline: BaselineMetrics::new(&self.metrics, partition),
             fill_time: MetricBuilder::new(&self.metrics).subset_time("fill_time", partition),
@@ -291,7 +291,8 @@ struct TensorizeStream {
     input: SendableRecordBatchStream,
     resolved: Arc<TensorDictSchema>,
     schema: SchemaRef,
-    partition: usize,
+    /// Whether there is no other partition.
+    alone: bool,
     rows: usize,
     baseline: BaselineMetrics,
     fill_time: Time,
@@ -303,8 +304,10 @@ impl TensorizeStream {
     fn rule(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let _timer = self.fill_time.timer();
         let (_, columns, num_rows) = batch.into_parts();
-        let ruled = nulls::rule(columns, &self.resolved)
-            .map_err(|error| error.after_rows(self.rows).in_partition(self.partition))?;
+        let ruled = nulls::rule(columns, &self.resolved).map_err(|error| match self.alone {
+            true => error.after_rows(self.rows),
+            false => nulls::in_some_batch(error),
+        })?;
         self.rows += num_rows;
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for (column, work) in ruled.columns {
