@@ -75,7 +75,7 @@ pub(super) fn ensure_same_layout(tensor: &Tensor, values: &Tensor) -> Result<()>
 }
 
 /// Whether the tensor lies in memory with strides; sparse ones don't.
-pub(super) fn has_strides(tensor: &Tensor) -> bool {
+pub(crate) fn has_strides(tensor: &Tensor) -> bool {
     !tensor.is_sparse() && !tensor.is_mkldnn() && tensor.f_internal_has_same_storage_numel(tensor).is_ok()
 }
 

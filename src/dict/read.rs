@@ -224,35 +224,41 @@ impl TensorDict {
     /// A [key](crate::Error::is_key) error if there is no entry, or some member has none.
     pub fn item_shape(&self, key: impl Into<NestedKey>) -> Result<Vec<i64>> {
         let key = key.into();
-        self.shape_at(key.names()).ok_or_else(|| self.missing(&key))
+        self.shape_at(key.names(), usize::MAX).ok_or_else(|| self.missing(&key))
     }
 
-    fn shape_at(&self, names: &[String]) -> Option<Vec<i64>> {
-        match &self.body {
-            Body::Dense(dense) => match names {
+    /// As [`item_shape`](Self::item_shape), by the shapes of at most so many members, evenly chosen.
+    pub(crate) fn shape_at(&self, names: &[String], most: usize) -> Option<Vec<i64>> {
+        let Body::Lazy(stack) = &self.body else {
+            return match names {
                 [] => None,
-                [name] => dense.entries.get(name).map(Entry::shape),
-                [name, below @ ..] => dense.entries.get(name)?.as_dict()?.shape_at(below),
-            },
-            Body::Lazy(stack) => {
-                let mut shapes = stack.members.iter().map(|member| member.shape_at(names));
-                let mut shape = shapes.next()??;
-                for theirs in shapes {
-                    let theirs = theirs?;
-                    if theirs.len() != shape.len() {
-                        return Some(vec![-1]);
-                    }
-                    for (size, other) in shape.iter_mut().zip(theirs) {
-                        if *size != other {
-                            *size = -1;
-                        }
-                    }
+                [name] => self.held_at(name).map(Entry::shape),
+                [name, below @ ..] => self.held_at(name)?.as_dict()?.shape_at(below, most),
+            };
+        };
+        let members = evenly(&stack.members, most);
+        let most = most / members.len().max(1);
+        let mut shapes = members.map(|member| member.shape_at(names, most));
+        let mut shape = shapes.next()??;
+        for theirs in shapes {
+            let theirs = theirs?;
+            if theirs.len() != shape.len() {
+                return Some(vec![-1]);
+            }
+            for (size, other) in shape.iter_mut().zip(theirs) {
+                if *size != other {
+                    *size = -1;
                 }
-                shape.insert(stack.stack_dim.min(shape.len()), stack.members.len() as i64);
-                Some(shape)
             }
         }
+        shape.insert(stack.stack_dim.min(shape.len()), stack.members.len() as i64);
+        Some(shape)
     }
+}
+
+/// At most so many of these, but one in any case: each, every second, every third …
+pub(crate) fn evenly<T>(items: &[T], most: usize) -> impl ExactSizeIterator<Item = &T> {
+    items.iter().step_by(items.len().div_ceil(most.max(1)).max(1))
 }
 
 fn not_a_tensor(entry: &Entry) -> Error {

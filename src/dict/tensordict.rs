@@ -295,6 +295,23 @@ impl TensorDict {
         entries.into_iter()
     }
 
+    /// The entries that this holds itself, in order; of a lazy stack, none.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        let entries = match &self.body {
+            Body::Dense(dense) => Some(&dense.entries),
+            Body::Lazy(_) => None,
+        };
+        entries.into_iter().flatten().map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    /// The entry that this holds itself under a name; of a lazy stack, none.
+    pub(crate) fn held_at(&self, name: &str) -> Option<&Entry> {
+        match &self.body {
+            Body::Dense(dense) => dense.entries.get(name),
+            Body::Lazy(_) => None,
+        }
+    }
+
     /// Whether this or a nested tensordict is a lazy stack.
     pub(crate) fn holds_lazy(&self) -> bool {
         match &self.body {

@@ -9,7 +9,7 @@ use crate::dict::{Entry, TensorDict};
 use crate::dtype::DType;
 use crate::options::device_name;
 use crate::schema::{EntrySpec, TensorDictSchema};
-use crate::tensor::{JaggedTensor, NonTensorStack};
+use crate::tensor::{JaggedTensor, NonTensorStack, promoted};
 
 /// Values shown of a row of numbers, and rows shown of an entry.
 const SHOWN: i64 = 4;
@@ -30,6 +30,23 @@ impl fmt::Display for TensorDict {
         let mut lines = Vec::new();
         describe(self, 1, f.alternate(), &mut lines);
         write_aligned(&lines, f)
+    }
+}
+
+/// dtype, shape with `*` for the ragged dim, and device. The alternate form `{:#}` adds the first few values.
+impl fmt::Display for JaggedTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = tensor_device(self.values());
+        write!(f, "JaggedTensor  {}  {}  {device}", dtype(self.values()), shape(&self.shape()))?;
+        if f.alternate() { write!(f, "  {}", jagged_values(self)) } else { Ok(()) }
+    }
+}
+
+/// Arrow type and batch size. The alternate form `{:#}` adds the first few values.
+impl fmt::Display for NonTensorStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NonTensorStack  {}  {}", cut(&self.data_type().to_string(), 40), shape(self.batch_size()))?;
+        if f.alternate() { write!(f, "  {}", non_tensor_values(self)) } else { Ok(()) }
     }
 }
 
@@ -62,20 +79,30 @@ fn write_aligned<const N: usize>(rows: &[[String; N]], f: &mut fmt::Formatter<'_
 fn describe_schema(schema: &TensorDictSchema, entries: &[EntrySpec], depth: usize, lines: &mut Vec<[String; 5]>) {
     for entry in entries {
         let name = entry.key().names().last().map_or("", String::as_str);
-        let nulls = match (entry.nullable(), schema.mask_key_of(entry)) {
-            (false, _) => String::new(),
-            (true, None) => format!("nulls={}", entry.nulls()),
-            (true, Some(mask)) => format!("nulls={} in {mask}", entry.nulls()),
-        };
-        let data_type = match entry.dtype() {
-            Some(dtype) => dtype.to_string(),
-            // Of a dict, the entries below tell.
-            None if entry.kind() == "non_tensor" => entry.field().data_type().to_string(),
-            None => String::new(),
-        };
+        let nulls = nulls_of(schema, entry);
+        let nulls = if nulls.is_empty() { nulls } else { format!("nulls={nulls}") };
         let key = format!("{}{name}", "  ".repeat(depth));
-        lines.push([key, entry.kind().to_owned(), data_type, entry.shape(), nulls]);
+        lines.push([key, entry.kind().to_owned(), schema_type(entry), entry.shape(), nulls]);
         describe_schema(schema, entry.entries(), depth + 1, lines);
+    }
+}
+
+/// What happens to an entry's nulls; nothing of one that has none.
+pub(super) fn nulls_of(schema: &TensorDictSchema, entry: &EntrySpec) -> String {
+    match (entry.nullable(), schema.mask_key_of(entry)) {
+        (false, _) => String::new(),
+        (true, None) => entry.nulls().to_string(),
+        (true, Some(mask)) => format!("{} in {mask}", entry.nulls()),
+    }
+}
+
+/// The dtype of an entry, the Arrow type of what is no tensor.
+pub(super) fn schema_type(entry: &EntrySpec) -> String {
+    match entry.dtype() {
+        Some(dtype) => dtype.to_string(),
+        // Of a dict, the entries below tell.
+        None if entry.kind() == "non_tensor" => entry.field().data_type().to_string(),
+        None => String::new(),
     }
 }
 
@@ -83,8 +110,10 @@ fn describe_schema(schema: &TensorDictSchema, entries: &[EntrySpec], depth: usiz
 fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[String; 6]>) {
     let shared: IndexSet<String> = dict.keys().collect();
     for name in &shared {
+        // Tensors of members are not stacked for their type alone: the stack may be as large as memory is.
+        let tensors = if values { None } else { members_tensors(dict, name) };
+        let entry = if tensors.is_some() { None } else { dict.get(name.as_str()).ok().flatten() };
         // Members of a lazy stack needn't stack: the first tells kind and type.
-        let entry = dict.get(name.as_str()).ok().flatten();
         let first = || dict.members().first().and_then(|member| member.get(name.as_str()).ok().flatten());
         let stacked = entry.is_some();
         let Some(shown) = entry.or_else(first) else {
@@ -94,7 +123,11 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
         // Values are read only where they are shown: on another device that is a transfer each.
         // Lists stand in for dims of non-tensor values in which members differ.
         let whole = shape == shown.shape() || stacked && matches!(shown, Entry::NonTensor(_));
-        lines.push(line(name, &shown, &shape, depth, values && whole));
+        let mut line = line(name, &shown, &shape, depth, values && whole);
+        if let Some(kind) = tensors.filter(|_| !shape.contains(&-1)).and_then(|tensors| promoted(&tensors).ok()) {
+            line[2] = DType::from(kind).to_string();
+        }
+        lines.push(line);
         if let Entry::Dict(below) = &shown {
             describe(below, depth + 1, values, lines);
         }
@@ -110,13 +143,45 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
     }
 }
 
+/// The members' tensors under a name, of a lazy stack in which that is what all have.
+fn members_tensors(dict: &TensorDict, name: &str) -> Option<Vec<Tensor>> {
+    if !dict.is_lazy() {
+        return None;
+    }
+    let entries = dict.get_list(name).ok()??.into_flat();
+    let tensors = entries.into_iter().map(|entry| match entry {
+        Entry::Tensor(tensor) => Some(tensor),
+        _ => None,
+    });
+    tensors.collect()
+}
+
+/// The dtype of a tensor, the Arrow type of what is none.
+pub(super) fn type_of(entry: &Entry) -> String {
+    match entry {
+        Entry::Tensor(tensor) => dtype(tensor),
+        Entry::Jagged(jagged) => dtype(jagged.values()),
+        Entry::NonTensor(stack) => stack.data_type().to_string(),
+        Entry::Dict(_) => String::new(),
+    }
+}
+
+/// `cpu`, `cuda:0`, …; nothing where there is none.
+pub(super) fn device_of(entry: &Entry) -> String {
+    match entry {
+        Entry::Tensor(tensor) => tensor_device(tensor),
+        Entry::Jagged(jagged) => tensor_device(jagged.values()),
+        Entry::NonTensor(_) | Entry::Dict(_) => String::new(),
+    }
+}
+
+pub(super) fn tensor_device(tensor: &Tensor) -> String {
+    // An undefined tensor lies nowhere, and panics when it is asked.
+    if tensor.defined() { device_name(tensor.device()) } else { String::new() }
+}
+
 fn line(name: &str, entry: &Entry, sizes: &[i64], depth: usize, values: bool) -> [String; 6] {
-    let (data_type, device) = match entry {
-        Entry::Tensor(tensor) => (dtype(tensor), device_name(tensor.device())),
-        Entry::Jagged(jagged) => (dtype(jagged.values()), device_name(jagged.device())),
-        Entry::NonTensor(stack) => (stack.data_type().to_string(), String::new()),
-        Entry::Dict(_) => (String::new(), String::new()),
-    };
+    let (data_type, device) = (type_of(entry), device_of(entry));
     let preview = match entry {
         Entry::Tensor(tensor) if values => tensor_values(tensor),
         Entry::Jagged(jagged) if values => jagged_values(jagged),
@@ -128,16 +193,16 @@ fn line(name: &str, entry: &Entry, sizes: &[i64], depth: usize, values: bool) ->
 }
 
 /// The name as it is, or quoted where it would not read as one word.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     let plain = !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control());
     if plain { name.to_owned() } else { format!("{name:?}") }
 }
 
-fn dtype(tensor: &Tensor) -> String {
+pub(super) fn dtype(tensor: &Tensor) -> String {
     tensor.f_kind().map_or_else(|_| "unknown".to_owned(), |kind| DType::from(kind).to_string())
 }
 
-fn shape(sizes: &[i64]) -> String {
+pub(super) fn shape(sizes: &[i64]) -> String {
     let sizes: Vec<_> = sizes.iter().map(|size| if *size < 0 { "*".to_owned() } else { size.to_string() }).collect();
     format!("[{}]", sizes.join(", "))
 }
@@ -186,7 +251,7 @@ fn non_tensor_values(stack: &NonTensorStack) -> String {
 }
 
 /// At most `width` characters, and one ellipsis if there were more.
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", text[..end].trim_end_matches('…')),
         None => text.to_owned(),

@@ -25,6 +25,7 @@ mod entry_rules;
 #[cfg(feature = "datafusion")]
 mod explain;
 mod hostile;
+mod html;
 mod indexed_writes;
 mod indexing;
 mod jagged;
