@@ -47,6 +47,12 @@
 //! On the way back, a tensor's memory becomes a column without a copy if no handle is left that could write to it, or
 //! if libtorch can be made to copy it before anybody does.
 //!
+//! # Notebooks
+//!
+//! [`TensorDict::to_html`] is a table of what is in it, with histograms; evcxr, the Jupyter kernel for Rust, shows it for
+//! the value at the end of a cell. [`JaggedTensor`], [`MultiNestedTensor`], [`NonTensorStack`] and [`TensorDictSchema`]
+//! have the same.
+//!
 //! # Features
 //!
 //! `datafusion` (default): SQL and DataFrames. `cli` (default): the command. Without both, the library is

@@ -41,7 +41,7 @@ fn content(parts: &[(&str, &str)]) -> String {
             0 => {}
             more => content.push_str(&format!("… {more} more lines\n")),
         }
-        content.push_str(&format!("EVCXR_END_CONTENT\n"));
+        content.push_str("EVCXR_END_CONTENT\n");
     }
     content
 }

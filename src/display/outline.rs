@@ -137,7 +137,7 @@ impl<'a> Outline<'a> {
         for (name, parts) in entries {
             if self.room == 0 || path.len() >= LEVELS {
                 level.hidden += 1;
-                parts.iter().for_each(|part| level.bytes += self.weigh(part));
+                level.bytes += self.weigh_all(&parts);
                 continue;
             }
             self.room -= 1;
@@ -161,8 +161,8 @@ impl<'a> Outline<'a> {
         let below = self.below(&parts, path);
         let different = different(&parts);
         let mut bytes = below.as_ref().map(|level| level.bytes).unwrap_or_default();
-        let leaves = parts.iter().filter(|part| part.entry.as_dict().is_none());
-        leaves.for_each(|part| bytes += self.weigh(part));
+        let (_, leaves): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.entry.as_dict().is_some());
+        bytes += self.weigh_all(leaves);
         Row {
             name: path.last().cloned().unwrap_or_default(),
             lacking,
@@ -194,18 +194,37 @@ impl<'a> Outline<'a> {
         is_dict.then(|| self.level(&places, path))
     }
 
-    fn weigh(&mut self, part: &Part<'a>) -> Bytes {
+    fn weigh_all<'b>(&mut self, parts: impl IntoIterator<Item = &'b Part<'a>, IntoIter: ExactSizeIterator>) -> Bytes
+    where
+        'a: 'b,
+    {
+        let parts = parts.into_iter();
+        let most = MEMBERS / parts.len().max(1);
+        let mut bytes = Bytes::default();
+        for part in parts {
+            bytes += self.weigh(part, most);
+            // To ask libtorch in vain takes milliseconds.
+            if bytes.more {
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// The bytes of an entry, with at most so many members of lazy stacks in it looked at.
+    fn weigh(&mut self, part: &Part<'a>, most: usize) -> Bytes {
         let bytes = match part.entry {
             Entry::Tensor(tensor) => Bytes::of_tensor(tensor),
             Entry::Jagged(jagged) => Bytes::of_jagged(jagged),
             Entry::NonTensor(values) => Bytes::of_values(values),
             Entry::Dict(dict) => {
                 let mut places = Vec::new();
-                let place = Place { dict, masks: None, stands_for: part.stands_for };
-                self.expand(&place, MEMBERS, &mut places);
+                self.expand(&Place { dict, masks: None, stands_for: part.stands_for }, most, &mut places);
+                let most = most / places.len().max(1);
                 let mut bytes = Bytes::default();
                 for Place { dict, stands_for, .. } in places {
-                    dict.held().for_each(|(_, entry)| bytes += self.weigh(&Part { entry, mask: None, stands_for }));
+                    dict.held()
+                        .for_each(|(_, entry)| bytes += self.weigh(&Part { entry, mask: None, stands_for }, most));
                 }
                 return bytes;
             }

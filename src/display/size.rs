@@ -13,7 +13,7 @@ use crate::tensor::{JaggedTensor, NonTensorStack};
 pub(super) struct Bytes {
     counted: f64,
     /// There is something whose bytes aren't known.
-    more: bool,
+    pub(super) more: bool,
     /// Not all that counts was looked at.
     about: bool,
 }

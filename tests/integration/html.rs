@@ -241,6 +241,9 @@ fn every_dtype_and_layout_is_shown() {
         let found = rows(&dict(&[], [("x", tensor)]));
         assert_eq!(found, [format!("x tensor {row}")]);
     }
+    let sparse = x().to_sparse(None, None::<i64>, None::<i64>);
+    let shown = shown(&dict(&[2], [("dense", x()), ("sparse", sparse)]).to_html());
+    assert_eq!(shown[0], "TensorDict batch_size=[2] device=none &gt; 8 B", "what is known");
     let graph = x().set_requires_grad(true);
     assert_eq!(rows(&dict(&[2], [("x", &graph * 3.0), ("leaf", graph)]))[0], "x tensor float32 [2] cpu 8 B # 3 … 6");
 }
@@ -439,7 +442,7 @@ fn what_is_empty_is_shown() {
 fn what_was_changed_behind_our_back_is_shown() {
     let offsets = longs(&[0, 2, 3]);
     let jagged = JaggedTensor::try_new(longs(&[1, 2, 3]), offsets.shallow_clone()).unwrap();
-    let _ = offsets.shallow_clone().copy_(&longs(&[i64::MAX, i64::MIN, 0]));
+    offsets.shallow_clone().copy_(&longs(&[i64::MAX, i64::MIN, 0]));
     assert!(shown(&jagged.to_html())[2].contains("lengths -9223372036854775808 … "));
     let _ = offsets.shallow_clone().resize_([0]);
     assert_eq!(shown(&jagged.to_html())[2], "rows jagged int64 [0, *] cpu 24 B");
