@@ -19,7 +19,7 @@ impl TensorDict {
     /// in the picture. What isn't a dense tensor of integers, floats or booleans has no picture.
     ///
     /// However large it is, this is quick: at most 4,096 values of an entry are looked at, evenly strided, 200 entries
-    /// shown, 64 levels, and 10,000 members of a lazy stack looked at (256 of them for values), none of them stacked. It
+    /// shown, 64 levels, and 2,000 members of a lazy stack looked at (256 of them for values), none of them stacked. It
     /// says where it did so. Of tensors on a GPU only these values are copied. `bytes` counts elements: one of an
     /// expanded tensor once for each of its places.
     ///

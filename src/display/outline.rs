@@ -22,7 +22,7 @@ pub(super) const ROWS: usize = 200;
 /// Levels of dicts that are shown.
 const LEVELS: usize = 64;
 /// Members of a lazy stack that are looked at, of stacks in stacks all together.
-pub(super) const MEMBERS: usize = 10_000;
+pub(super) const MEMBERS: usize = 2_000;
 /// Members of those whose values are.
 const SAMPLED_MEMBERS: usize = 256;
 /// Kinds, types and devices that are shown of one key.

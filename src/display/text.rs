@@ -111,8 +111,8 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
     let shared: IndexSet<String> = dict.keys().collect();
     for name in &shared {
         // Tensors of members are not stacked for their type alone: the stack may be as large as memory is.
-        let tensors = if values { None } else { members_tensors(dict, name) };
-        let entry = if tensors.is_some() { None } else { dict.get(name.as_str()).ok().flatten() };
+        let kinds = if values { None } else { members_kinds(dict, name) };
+        let entry = if kinds.is_some() { None } else { dict.get(name.as_str()).ok().flatten() };
         // Members of a lazy stack needn't stack: the first tells kind and type.
         let first = || dict.members().first().and_then(|member| member.get(name.as_str()).ok().flatten());
         let stacked = entry.is_some();
@@ -124,8 +124,12 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
         // Lists stand in for dims of non-tensor values in which members differ.
         let whole = shape == shown.shape() || stacked && matches!(shown, Entry::NonTensor(_));
         let mut line = line(name, &shown, &shape, depth, values && whole);
-        if let Some(kind) = tensors.filter(|_| !shape.contains(&-1)).and_then(|tensors| promoted(&tensors).ok()) {
-            line[2] = DType::from(kind).to_string();
+        if let Some(kinds) = kinds.filter(|_| !shape.contains(&-1)) {
+            let tensors = kinds.into_iter().map(|kind| Tensor::f_empty([0], (kind, Device::Cpu)));
+            if let Ok(kind) = tensors.collect::<Result<Vec<_>, _>>().map_err(Into::into).and_then(|all| promoted(&all))
+            {
+                line[2] = DType::from(kind).to_string();
+            }
         }
         lines.push(line);
         if let Entry::Dict(below) = &shown {
@@ -133,6 +137,9 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
         }
     }
     for (at, member) in dict.members().iter().enumerate() {
+        if !member.is_lazy() && member.held().all(|(name, _)| shared.contains(name)) {
+            continue;
+        }
         for name in member.keys().filter(|name| !shared.contains(name)) {
             if let Ok(Some(entry)) = member.get(name.as_str()) {
                 let mut line = line(&name, &entry, &entry.shape(), depth, values);
@@ -143,17 +150,17 @@ fn describe(dict: &TensorDict, depth: usize, values: bool, lines: &mut Vec<[Stri
     }
 }
 
-/// The members' tensors under a name, of a lazy stack in which that is what all have.
-fn members_tensors(dict: &TensorDict, name: &str) -> Option<Vec<Tensor>> {
-    if !dict.is_lazy() {
-        return None;
+/// The kinds of the members' tensors under a name, of a lazy stack in which that is what all have.
+fn members_kinds(dict: &TensorDict, name: &str) -> Option<IndexSet<Kind>> {
+    let mut kinds = IndexSet::new();
+    for member in dict.members() {
+        match member.held_at(name) {
+            None => kinds.extend(members_kinds(member, name)?),
+            Some(Entry::Tensor(tensor)) => kinds.extend([tensor.f_kind().ok()?]),
+            Some(_) => return None,
+        }
     }
-    let entries = dict.get_list(name).ok()??.into_flat();
-    let tensors = entries.into_iter().map(|entry| match entry {
-        Entry::Tensor(tensor) => Some(tensor),
-        _ => None,
-    });
-    tensors.collect()
+    Some(kinds).filter(|kinds| !kinds.is_empty())
 }
 
 /// The dtype of a tensor, the Arrow type of what is none.

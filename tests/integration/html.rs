@@ -314,6 +314,10 @@ fn lazy_stacks_are_shown_without_being_stacked() {
             "only in 1 of 3 members tensor float32 [1] cpu 4 B all 1.5",
         ]
     );
+    // The text says what the tensors would be stacked to.
+    let of = |x: Tensor| dict(&[], [("x", x)]);
+    let promoted = TensorDict::lazy_stack([of(longs(&[1])), of(Tensor::from_slice(&[1.5f32]))], 0).unwrap();
+    assert!(promoted.to_string().ends_with("\n  x  tensor  float32  [2, 1]  cpu"), "{promoted}");
     // Of different kinds, in a dense tensordict, along another dim, in each other.
     let of = |x: Tensor| dict(&[2], [("x", x)]);
     let lazy = TensorDict::lazy_stack([of(longs(&[1, 2])), of(longs(&[3, 4]))], 1).unwrap();
@@ -346,9 +350,9 @@ fn of_many_members_some_are_looked_at() {
     let found = shown(&TensorDict::lazy_stack(members(20_002), 0).unwrap().to_html());
     let title = "LazyStackedTensorDict batch_size=[20002] device=none stack_dim=0 20,002 members ≈ 156 KiB";
     assert_eq!(found[0], title);
-    // Every third of them, of which every 27th.
-    assert_eq!(found[2], "x tensor int64 [20002, 1] cpu ≈ 156 KiB # ≈ 0 … 19926");
-    assert_eq!(found[4], "by at most 10000 members of lazy stacks, evenly chosen");
+    // Every eleventh of them, of which every eighth.
+    assert_eq!(found[2], "x tensor int64 [20002, 1] cpu ≈ 156 KiB # ≈ 0 … 19976");
+    assert_eq!(found[4], "by at most 2000 members of lazy stacks, evenly chosen");
 }
 
 #[test]
