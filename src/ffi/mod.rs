@@ -35,7 +35,17 @@
 //! race that it would have with `resize_`. Once the conversion is done, any thread may use what it likes.
 
 mod blob;
+#[cfg(feature = "polars")]
+mod c_data;
+#[cfg(feature = "polars")]
+mod c_types;
 mod export;
 
 pub(crate) use blob::tensor_over;
+#[cfg(feature = "polars")]
+pub(crate) use c_data::{
+    from_polars_array, from_polars_numbers, from_polars_validity, to_polars_array, to_polars_validity,
+};
+#[cfg(feature = "polars")]
+pub(crate) use c_types::{arrow_field, polars_field};
 pub(crate) use export::{Memory, is_strided};
