@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
 use polars::prelude::DataFrame;
 
 use super::announced::Announced;
@@ -37,7 +38,7 @@ pub(super) fn record_batches(frame: DataFrame, announced: &Announced) -> Result<
             start = end;
             let arrays = parts.iter_mut().filter_map(|parts| parts.take(rows)).collect();
             let row_count = RecordBatchOptions::new().with_row_count(Some(rows));
-            Ok(RecordBatch::try_new_with_options(announced.schema.clone(), arrays, &row_count)?)
+            Ok(RecordBatch::try_new_with_options(SchemaRef::clone(&announced.schema), arrays, &row_count)?)
         })
         .collect()
 }

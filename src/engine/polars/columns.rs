@@ -14,7 +14,7 @@ use arrow::datatypes::{
     ArrowNativeType, DataType as ArrowType, Field, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
     Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use polars::prelude::{CompatLevel, DataType, PlSmallStr, PolarsNumericType, Series};
+use polars::prelude::{ArrowField, CompatLevel, DataType, PlSmallStr, PolarsNumericType, Series};
 use polars::series::arrow_export::ToArrowConverter;
 use polars::series::arrow_export::categorical::CategoricalToArrowConverter;
 use polars_arrow::array as theirs;
@@ -90,7 +90,8 @@ fn logical(chunk: &dyn theirs::Array, dtype: &DataType) -> Result<Chunk> {
     let mut categories = CategoricalToArrowConverter { converters: Default::default(), persist_remap: false };
     categories.initialize(dtype);
     let mut converter = ToArrowConverter { skip_attach_pl_metadata: true, categorical_converter: categories };
-    let field = dtype.to_arrow_field(PlSmallStr::EMPTY, CompatLevel::newest());
+    // Without the metadata, which for an `Enum` repeats all of its categories.
+    let field = ArrowField::new(PlSmallStr::EMPTY, dtype.to_arrow(CompatLevel::newest()), true);
     Ok(converter.array_to_arrow(chunk, dtype, Cow::Owned(field))?)
 }
 
@@ -104,14 +105,14 @@ fn same<P: NativeType + ArrowNativeType, T: ArrowPrimitiveType<Native = P>>(chun
 
 /// 16-bit floats, whose types in the two crates differ by name alone.
 fn float16(chunk: Chunk) -> Result<ArrayRef> {
-    let array =
-        downcast::<theirs::PrimitiveArray<<polars::prelude::Float16Type as PolarsNumericType>::Native>>(&*chunk)?
-            .clone();
+    type Half = <polars::prelude::Float16Type as PolarsNumericType>::Native;
+    let array = downcast::<theirs::PrimitiveArray<Half>>(&*chunk)?.clone();
     drop(chunk);
     let (data_type, values, validity) = array.into_inner();
     match values.try_transmute::<u16>() {
         Ok(bits) => {
-            numbers::<Float16Type>(buffer(theirs::PrimitiveArray::new(u16::PRIMITIVE.into(), bits, None))?, validity)
+            let bits = theirs::PrimitiveArray::new(u16::PRIMITIVE.into(), bits, None);
+            numbers::<Float16Type>(buffer(bits)?, validity)
         }
         Err(values) => ffi::from_polars_array(Box::new(theirs::PrimitiveArray::new(data_type, values, validity))),
     }
