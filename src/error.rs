@@ -127,10 +127,18 @@ impl Error {
     }
 
     /// An error that a query engine reported.
-    #[cfg(feature = "datafusion")]
+    #[cfg(any(feature = "datafusion", feature = "polars"))]
     pub(crate) fn engine(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = source.into();
         Error::new(Kind::Engine, source.to_string()).caused_by(source.into())
+    }
+
+    /// A panic in what a query engine ran, such as a function of the user's.
+    #[cfg(any(feature = "datafusion", feature = "polars"))]
+    pub(crate) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Error::engine(format!("the query panicked: {said}"))
     }
 
     fn inner(&mut self) -> &mut Inner {

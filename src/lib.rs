@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  SQL · DataFrame ──► record batches ──► nulls refused, filled or masked ──► tensors ──► TensorDict
-//!                            ▲                                                               │
+//!  LazyFrame                 ▲                                                               │
 //!                            └───────────── to_arrow: masks are validity again ◄─────────────┘
 //! ```
 //!
-//! Start with [`from_arrow`] for a record batch of your own, or with [`DataFrameExt`] for a DataFusion query.
+//! Start with [`from_arrow`] for a record batch of your own, with [`DataFrameExt`] for a DataFusion query, or with
+//! `PolarsExt` for a Polars one.
 //! [`Options`] says what happens to nulls, which masks exist, what may share memory and where the result goes.
 //! [`TensorDictSchema`] tells what will come before anything runs. [`to_arrow`] is the way back.
 //!
@@ -55,8 +56,8 @@
 //!
 //! # Features
 //!
-//! `datafusion` (default): SQL and DataFrames. `cli` (default): the command. Without both, the library is
-//! [`from_arrow`], [`to_arrow`] and the containers.
+//! `datafusion` (default): SQL and DataFrames. `cli` (default): the command. `polars`: lazy queries and frames of
+//! Polars, `PolarsExt` and `to_polars`. Without any, the library is [`from_arrow`], [`to_arrow`] and the containers.
 
 mod key;
 
@@ -83,7 +84,7 @@ mod convert;
 
 mod display;
 
-#[cfg(feature = "datafusion")]
+#[cfg(any(feature = "datafusion", feature = "polars"))]
 mod loader;
 
 mod engine;
@@ -101,6 +102,8 @@ pub use engine::datafusion::{
     DataFrameExt, Progress, PushTensorizeBelowMerge, SessionContextExt, SessionStateBuilderExt, TensorDictStream,
     TensorizeExtensionPlanner, TensorizeQueryPlanner, tensorize,
 };
+#[cfg(feature = "polars")]
+pub use engine::polars::{PolarsExt, TensorDictIter, to_polars};
 pub use error::{Error, Result};
 pub use index::Index;
 pub use key::NestedKey;

@@ -88,7 +88,7 @@ impl Converter {
     }
 
     /// For streams: the same keys in each batch.
-    #[cfg(feature = "datafusion")]
+    #[cfg(any(feature = "datafusion", feature = "polars"))]
     pub(crate) fn streaming(schema: &SchemaRef, options: &Options) -> Result<Self> {
         let resolved = TensorDictSchema::resolve_static(schema, options)?;
         Self::new(schema, resolved, options)
@@ -101,7 +101,7 @@ impl Converter {
         Ok(Converter { input: SchemaRef::clone(input), schema, options: options.clone() })
     }
 
-    #[cfg(feature = "datafusion")]
+    #[cfg(any(feature = "datafusion", feature = "polars"))]
     pub(crate) fn schema(&self) -> &TensorDictSchema {
         &self.schema
     }

@@ -5,7 +5,7 @@ mod receipt;
 mod to_arrow;
 mod wrap;
 
-#[cfg(feature = "datafusion")]
+#[cfg(any(feature = "datafusion", feature = "polars"))]
 pub(crate) use from_arrow::Converter;
 pub use from_arrow::{from_arrow, from_arrow_chunks, from_arrow_with_receipt};
 pub use receipt::{ColumnReceipt, CopyReason, Receipt};

@@ -2,3 +2,5 @@
 
 #[cfg(feature = "datafusion")]
 pub(crate) mod datafusion;
+#[cfg(feature = "polars")]
+pub(crate) mod polars;

@@ -38,9 +38,19 @@
 //! checked to be there as for an Arrow buffer, and writes to the other before anybody else has a handle on it.
 
 mod blob;
+#[cfg(feature = "polars")]
+mod c_data;
+#[cfg(feature = "polars")]
+mod c_types;
 mod export;
 mod runs;
 
 pub(crate) use blob::tensor_over;
+#[cfg(feature = "polars")]
+pub(crate) use c_data::{
+    from_polars_array, from_polars_numbers, from_polars_validity, to_polars_array, to_polars_validity,
+};
+#[cfg(feature = "polars")]
+pub(crate) use c_types::{arrow_field, polars_field};
 pub(crate) use export::{Memory, is_strided};
 pub(crate) use runs::copy_runs;

@@ -1,5 +1,7 @@
 //! Batches for training.
 
 mod batcher;
+mod groups;
 
-pub(crate) use batcher::Batcher;
+use batcher::Batcher;
+pub(crate) use groups::Groups;

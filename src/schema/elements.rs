@@ -21,7 +21,7 @@ pub(crate) struct Elements {
 
 impl Elements {
     /// Numbers, booleans, fixed-size lists and fixed-shape tensors of such; `None` for all else.
-    pub(super) fn of(field: &Field) -> Result<Option<Elements>> {
+    pub(crate) fn of(field: &Field) -> Result<Option<Elements>> {
         if let DataType::FixedSizeList(child, size) = field.data_type() {
             let Some(inner) = Elements::of(child)? else {
                 return Ok(None);

@@ -55,9 +55,12 @@ fn reject_duplicates(fields: &Fields, parent: &NestedKey) -> Result<()> {
 
 /// Levels of structs, lists, maps and the like that a column's type may have. Types and values are walked
 /// by recursion, so without a limit a type could exhaust the stack.
-const MAX_LEVELS: usize = 64;
+pub(crate) const MAX_LEVELS: usize = 64;
 
-fn reject_deep(fields: &Fields, levels: usize) -> Result<()> {
+/// # Errors
+///
+/// A [schema](Error::is_schema) error that names the first column that nests deeper than `levels`.
+pub(crate) fn reject_deep(fields: &Fields, levels: usize) -> Result<()> {
     match fields.iter().find(|field| is_deeper_than(levels, field.data_type())) {
         None => Ok(()),
         Some(field) => Err(Error::schema(format!("its type nests deeper than {levels} levels"))

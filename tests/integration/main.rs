@@ -40,6 +40,8 @@ mod ownership;
 mod padding_rows;
 mod peers;
 mod pointwise;
+#[cfg(feature = "polars")]
+mod polars;
 mod properties;
 mod random;
 #[cfg(feature = "datafusion")]

@@ -153,10 +153,15 @@ pub(crate) const LEAVES: [DataType; 10] = [
 
 /// `leaves`, dictionaries, and lists and structs of such.
 pub(crate) fn data_types(leaves: &[DataType]) -> impl Strategy<Value = DataType> + use<> {
-    let item = |data_type| Arc::new(Field::new("item", data_type, true));
     let dictionaries = [DataType::Utf8, DataType::Int64]
         .map(|values| DataType::Dictionary(Box::new(DataType::Int32), Box::new(values)));
-    let leaf = prop::sample::select([leaves, &dictionaries].concat());
+    nested([leaves, &dictionaries].concat())
+}
+
+/// `leaves`, and lists and structs of such.
+pub(crate) fn nested(leaves: Vec<DataType>) -> impl Strategy<Value = DataType> + Clone {
+    let item = |data_type| Arc::new(Field::new("item", data_type, true));
+    let leaf = prop::sample::select(leaves);
     leaf.prop_recursive(3, 12, 3, move |inner| {
         prop_oneof![
             inner.clone().prop_map(move |data_type| DataType::List(item(data_type))),
@@ -172,9 +177,17 @@ pub(crate) fn data_types(leaves: &[DataType]) -> impl Strategy<Value = DataType>
 
 /// Chunks of two columns, none, one or more.
 pub(crate) fn chunks(leaves: &[DataType]) -> impl Strategy<Value = (Arc<Schema>, Vec<RecordBatch>)> + use<> {
+    chunks_of(data_types(leaves), data_types(leaves))
+}
+
+/// Chunks of two columns of these types.
+pub(crate) fn chunks_of(
+    first: impl Strategy<Value = DataType>,
+    second: impl Strategy<Value = DataType>,
+) -> impl Strategy<Value = (Arc<Schema>, Vec<RecordBatch>)> {
     let lengths = prop::collection::vec(0usize..7, 0..4);
-    (data_types(leaves), data_types(leaves), any::<u64>(), prop::sample::select(vec![0u64, 0, 10, 50]), lengths)
-        .prop_map(|(a, b, seed, null_percent, lengths)| {
+    (first, second, any::<u64>(), prop::sample::select(vec![0u64, 0, 10, 50]), lengths).prop_map(
+        |(a, b, seed, null_percent, lengths)| {
             let fields: Fields = vec![Field::new("a", a, true), Field::new("b", b, true)].into();
             let schema = Arc::new(Schema::new(fields.clone()));
             let mut draw = Draw { state: seed, null_percent };
@@ -184,7 +197,8 @@ pub(crate) fn chunks(leaves: &[DataType]) -> impl Strategy<Value = (Arc<Schema>,
             };
             let chunks = lengths.into_iter().map(chunk).collect();
             (schema, chunks)
-        })
+        },
+    )
 }
 
 /// The cell as Arrow shows it.

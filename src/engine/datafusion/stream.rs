@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::convert::Converter;
 use crate::dict::TensorDict;
 use crate::error::{Error, Result};
-use crate::loader::Batcher;
+use crate::loader::Groups;
 use crate::options::Options;
 use crate::schema::TensorDictSchema;
 
@@ -29,10 +29,9 @@ use crate::schema::TensorDictSchema;
 pub struct TensorDictStream {
     input: SendableRecordBatchStream,
     converter: Arc<Converter>,
-    batcher: Option<Batcher>,
+    groups: Groups,
     moves: bool,
     moving: Option<JoinHandle<Result<TensorDict>>>,
-    ended: bool,
 }
 
 impl TensorDictStream {
@@ -40,7 +39,7 @@ impl TensorDictStream {
     pub(super) fn try_new(input: SendableRecordBatchStream, options: &Options) -> Result<Self> {
         let converter = Arc::new(Converter::streaming(&input.schema(), options)?);
         let moves = options.target_device().is_some_and(|device| device != Device::Cpu);
-        Ok(TensorDictStream { input, converter, batcher: None, moves, moving: None, ended: false })
+        Ok(TensorDictStream { input, converter, groups: Groups::default(), moves, moving: None })
     }
 
     /// Tensordicts of exactly `rows` rows each, the last perhaps of fewer. 0 counts as 1.
@@ -49,7 +48,7 @@ impl TensorDictStream {
     /// copied at most once.
     #[must_use]
     pub fn with_batch_size(mut self, rows: usize) -> Self {
-        self.batcher = Some(Batcher::new(rows));
+        self.groups = self.groups.with_size(rows);
         self
     }
 
@@ -61,23 +60,19 @@ impl TensorDictStream {
     /// The next chunks to convert together, or `None` at the end.
     fn poll_chunks(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<RecordBatch>>>> {
         loop {
-            if let Some(group) = self.batcher.as_mut().and_then(Batcher::next_full) {
+            if let Some(group) = self.groups.next_ready() {
                 return Poll::Ready(Some(Ok(group)));
             }
-            if self.ended {
-                return Poll::Ready(self.batcher.as_mut().and_then(Batcher::rest).map(Ok));
+            if self.groups.is_ended() {
+                return Poll::Ready(None);
             }
             match ready!(self.poll_input(cx)) {
-                None => self.ended = true,
+                None => self.groups.end(),
+                Some(Ok(batch)) => self.groups.push(batch),
                 Some(Err(error)) => {
-                    self.fail();
+                    self.groups.fail();
                     return Poll::Ready(Some(Err(error)));
                 }
-                Some(Ok(batch)) if batch.num_rows() == 0 => {}
-                Some(Ok(batch)) => match &mut self.batcher {
-                    Some(batcher) => batcher.push(batch),
-                    None => return Poll::Ready(Some(Ok(vec![batch]))),
-                },
             }
         }
     }
@@ -88,18 +83,8 @@ impl TensorDictStream {
         // After a panic the input is not polled again, so nobody sees the state that it was left in.
         match catch_unwind(AssertUnwindSafe(|| self.input.poll_next_unpin(cx))) {
             Ok(polled) => polled.map_err(Error::from),
-            Err(panic) => {
-                let said = panic.downcast_ref::<String>().map(String::as_str);
-                let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                Poll::Ready(Some(Err(Error::engine(format!("the query panicked: {said}")))))
-            }
+            Err(panic) => Poll::Ready(Some(Err(Error::panicked(panic)))),
         }
-    }
-
-    /// After an error nothing comes any more.
-    fn fail(&mut self) {
-        self.ended = true;
-        self.batcher = None;
     }
 }
 
@@ -118,7 +103,7 @@ impl Stream for TensorDictStream {
             if !self.moves {
                 let converted = convert();
                 if converted.is_err() {
-                    self.fail();
+                    self.groups.fail();
                 }
                 return Poll::Ready(Some(converted));
             }
@@ -130,7 +115,7 @@ impl Stream for TensorDictStream {
         let moved = ready!(Pin::new(moving).poll(cx)).unwrap_or_else(|error| Err(Error::engine(error)));
         self.moving = None;
         if moved.is_err() {
-            self.fail();
+            self.groups.fail();
         }
         Poll::Ready(Some(moved))
     }
