@@ -21,10 +21,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         col("time_hour"),
         as_struct(vec![scaled("temp", 100.0), scaled("humid", 100.0), scaled("wind_gust", 100.0)]).alias("weather"),
     ]);
-    let flights = scan("flights")?
-        .filter(col("dep_delay").is_not_null())
-        .join(weather, &hour, &hour, JoinType::Inner.into())
-        .select([col("flight"), col("weather"), scaled("dep_delay", 60.0).alias("hours_late")]);
+    // In the order of the flights, so that each run is the same.
+    let mut left = JoinArgs::new(JoinType::Left);
+    left.maintain_order = MaintainOrderJoin::Left;
+    let flights = scan("flights")?.filter(col("dep_delay").is_not_null()).join(weather, &hour, &hour, left).select([
+        col("flight"),
+        col("weather"),
+        scaled("dep_delay", 60.0).alias("hours_late"),
+    ]);
     // What nobody measured is masked, not zero.
     let options = Options::default().column("weather", |weather| weather.nulls(Nulls::Mask));
 
