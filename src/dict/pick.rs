@@ -7,7 +7,7 @@ use super::indices::{along, coordinates, grid};
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::{Index, elements};
 
 impl TensorDict {
     /// The rows of a batch dim that a tensor `int64[k]` names, in its order.
@@ -51,7 +51,8 @@ impl TensorDict {
     /// one dim, or larger than the batch; a [shape](Error::is_shape) error for jagged entries unless the index has
     /// one dim.
     pub fn gather(&self, dim: i64, index: &Tensor) -> Result<TensorDict> {
-        if !index.defined() || index.f_kind()? != Kind::Int64 || index.dim() == 0 || index.dim() > self.batch_dims() {
+        let dense = index.defined() && index.f_internal_shape_as_tensor().is_ok();
+        if !dense || index.f_kind()? != Kind::Int64 || index.dim() == 0 || index.dim() > self.batch_dims() {
             return Err(Error::index(format!(
                 "an index to gather by is int64 of 1 to {} dims, as the batch has",
                 self.batch_dims()
@@ -61,10 +62,8 @@ impl TensorDict {
         if at >= index.dim() {
             return Err(Error::index(format!("the index has no dim {at}: its shape is {:?}", index.size())));
         }
+        ensure_within(&self.batch_size(), at, index)?;
         if let Body::Lazy(stack) = &self.body {
-            if Vec::<i64>::try_from(index.f_reshape([-1])?)?.iter().any(|row| *row < 0) {
-                return Err(Error::index("rows to gather are counted from 0"));
-            }
             if index.dim() == 1 && stack.stack_dim == 0 {
                 return self.index_select(0, index);
             }
@@ -82,13 +81,36 @@ impl TensorDict {
     }
 }
 
+/// Fails for an index that reaches beyond the batch, which need not have entries that would say so.
+fn ensure_within(batch_size: &[i64], dim: usize, index: &Tensor) -> Result<()> {
+    let rows: Vec<i64> = elements(index)?;
+    // Where members differ, each of them decides.
+    let within = |size: i64, row: i64| size < 0 || row < size;
+    if let Some(row) = rows.iter().find(|row| **row < 0 || !within(batch_size[dim], **row)) {
+        let size = batch_size[dim];
+        return Err(Error::index(format!(
+            "row {row} is out of bounds for a batch of {size}; rows to gather count from 0"
+        ))
+        .at_dim(dim));
+    }
+    let sizes = index.size();
+    let fits =
+        sizes.iter().zip(batch_size).enumerate().all(|(at, (theirs, size))| at == dim || within(*size, theirs - 1));
+    if rows.is_empty() || fits {
+        return Ok(());
+    }
+    Err(Error::index(format!(
+        "an index of shape {sizes:?} is larger than the batch, {batch_size:?}, in a dim beside {dim}"
+    )))
+}
+
 /// The rows to gather as lists that are taken in pairs: along other dims, each place is its own.
 fn in_pairs(dim: usize, index: &Tensor) -> Result<Vec<Index>> {
     let shape = index.size();
     let places = coordinates(&shape, &[])?;
     let grids = places.iter().enumerate().map(|(at, place)| {
         let rows = if at == dim { index } else { place };
-        Ok(Index::Grid { rows: Vec::try_from(rows.f_reshape([-1])?)?, shape: shape.clone() })
+        Ok(Index::Grid { rows: elements(rows)?, shape: shape.clone() })
     });
     grids.collect()
 }

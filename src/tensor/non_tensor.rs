@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, LargeListArray, MutableArrayData, UInt64Arra
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
 use super::{PaddingSide, Value, ragged};
 use crate::error::{Error, Result};
@@ -164,8 +164,7 @@ impl NonTensorStack {
     /// The values at other places: `arrange` gets the places `0..` as `int64` in the shape of the batch and
     /// gives them as they are to be, in the shape that the batch is to have.
     pub(crate) fn rearrange(&self, arrange: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<NonTensorStack> {
-        let places = Tensor::f_arange(self.values.len() as i64, (Kind::Int64, Device::Cpu))?
-            .f_view(self.batch_size.as_slice())?;
+        let places = count_up(self.values.len())?.f_view(self.batch_size.as_slice())?;
         let arranged = arrange(&places)?;
         let batch_size = arranged.size();
         let places: Vec<i64> = elements(&arranged)?;
@@ -193,19 +192,22 @@ impl NonTensorStack {
         let both = [self.clone(), new.clone()];
         let (typed, joined) = NonTensorStack::join(&both)?;
         let field = Arc::clone(&typed.field);
-        let count = self.values.len() as i64;
-        let places = Tensor::f_arange(count, (Kind::Int64, Device::Cpu))?;
+        let all = count_up(joined.len())?;
+        let (count, more) = (self.values.len() as i64, new.values.len() as i64);
+        let places = all.f_narrow(0, 0, count)?;
         let target = part(&places.f_view(self.batch_size.as_slice())?)?;
-        let source = Tensor::f_arange_start(count, count + new.values.len() as i64, (Kind::Int64, Device::Cpu))?;
-        let source = source.f_view(new.batch_size.as_slice())?.f_expand(target.size(), false).map_err(|_| {
-            Error::shape(format!(
-                "values of batch size {:?} don't fit the part, whose batch size is {:?}",
-                new.batch_size,
-                target.size()
-            ))
-        })?;
+        let source =
+            all.f_narrow(0, count, more)?.f_view(new.batch_size.as_slice())?.f_expand(target.size(), false).map_err(
+                |_| {
+                    Error::shape(format!(
+                        "values of batch size {:?} don't fit the part, whose batch size is {:?}",
+                        new.batch_size,
+                        target.size()
+                    ))
+                },
+            )?;
         let written = places.f_scatter(0, &target.f_reshape([-1])?, &source.f_reshape([-1])?)?;
-        let whole = NonTensorStack { field, values: joined, batch_size: vec![count + new.values.len() as i64] };
+        let whole = NonTensorStack { field, values: joined, batch_size: vec![count + more] };
         whole.rearrange(|_| Ok(written.f_view(self.batch_size.as_slice())?))
     }
 
@@ -288,12 +290,12 @@ impl NonTensorStack {
     /// Values of several batches one after the other along a dim; at least one.
     pub(crate) fn cat(stacks: &[NonTensorStack], dim: usize) -> Result<NonTensorStack> {
         let (first, joined) = NonTensorStack::join(stacks)?;
+        let all = count_up(joined.len())?;
         let mut before = 0;
         let mut places = Vec::with_capacity(stacks.len());
         for stack in stacks {
             let count = stack.values.len() as i64;
-            let range = Tensor::f_arange_start(before, before + count, (Kind::Int64, Device::Cpu))?;
-            places.push(range.f_view(stack.batch_size.as_slice())?);
+            places.push(all.f_narrow(0, before, count)?.f_view(stack.batch_size.as_slice())?);
             before += count;
         }
         let flat = NonTensorStack { field: Arc::clone(&first.field), values: joined, batch_size: vec![before] };
@@ -304,6 +306,9 @@ impl NonTensorStack {
     fn join(stacks: &[NonTensorStack]) -> Result<(&NonTensorStack, ArrayRef)> {
         let typed = stacks.iter().find(|stack| stack.data_type() != &DataType::Null).or(stacks.first());
         let typed = typed.ok_or_else(|| Error::shape("there are no values to put together"))?;
+        // Nulls without a type take no memory, so there can be more than Arrow's sum of lengths holds.
+        let total = stacks.iter().try_fold(0usize, |total, stack| total.checked_add(stack.values.len()));
+        ensure_countable(total.unwrap_or(usize::MAX))?;
         let arrays = stacks.iter().map(|stack| {
             if stack.data_type() == typed.data_type() {
                 return Ok(Arc::clone(&stack.values));
@@ -318,6 +323,15 @@ impl NonTensorStack {
         let joined = concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
         Ok((typed, joined))
     }
+}
+
+/// The places of so many values, from 0.
+fn count_up(values: usize) -> Result<Tensor> {
+    ragged::count(ensure_countable(values)?, Device::Cpu)
+}
+
+fn ensure_countable(values: usize) -> Result<i64> {
+    i64::try_from(values).map_err(|_| Error::shape("more values than can be counted"))
 }
 
 /// The next values, nested in lists of these sizes.

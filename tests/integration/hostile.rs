@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::StringArray;
+use arrow::array::{NullArray, StringArray};
 use tch::{Device, Kind, Tensor};
 use tensorquery::{
     Error, Index, JaggedTensor, LazyStackBuilder, MultiNestedTensor, NonTensorStack, PaddingSide, Ragged, TensorDict,
@@ -271,4 +271,46 @@ fn deep_and_wide() {
     let names: Vec<String> = (0..20_000).map(|at| at.to_string()).collect();
     let dict = TensorDict::from_entries(names.iter().map(|name| (name.as_str(), longs(&[1])))).unwrap();
     assert!(dict.exclude(names.iter().map(String::as_str)).is_empty());
+}
+
+#[test]
+fn indices_to_gather_by() {
+    let nested = JaggedTensor::from_rows(&[longs(&[0]), longs(&[0, 1])]).unwrap().to_strided_nested().unwrap();
+    let endless = longs(&[0]).expand([1 << 45], false);
+    let wide = longs(&[0, 0, 0]).view([1, 3]);
+    // The batch refuses them where there is no entry to do so.
+    let refused = [
+        (TensorDict::new([2, 2]), nested.shallow_clone()),
+        (lazy([batch(&[1, 2]), batch(&[1, 2])]), nested),
+        (TensorDict::new([3]), Tensor::new()),
+        (TensorDict::new([3]), longs(&[3])),
+        (TensorDict::new([3]), longs(&[-1])),
+        (TensorDict::new([3, 2]), wide.shallow_clone()),
+        (lazy([TensorDict::new([2]), TensorDict::new([2])]), wide),
+    ];
+    for (at, (td, index)) in refused.into_iter().enumerate() {
+        assert!(td.gather(0, &index).unwrap_err().is_index(), "{at}");
+    }
+    for td in [TensorDict::new([3]), lazy([batch(&[1]), batch(&[1])])] {
+        assert!(td.gather(0, &endless).unwrap_err().is_shape());
+    }
+}
+
+#[test]
+fn more_values_than_memory_has_places_for() {
+    let nulls = |rows: usize| NonTensorStack::new(Arc::new(NullArray::new(rows)));
+    let td = |rows: i64| {
+        let mut td = TensorDict::new([rows]);
+        td.set("s", nulls(rows as usize)).unwrap();
+        td
+    };
+    let (many, most) = (1 << 45, i64::MAX);
+    for rows in [many, most] {
+        assert!(td(rows).unsqueeze(0).is_err());
+        assert!(td(rows).index((Index::Ellipsis, 0)).is_err());
+        assert!(td(rows).set_at("s", nulls(1), 0).is_err());
+        assert!(TensorDict::cat([td(rows), td(rows)], 0).is_err());
+        assert!(TensorDict::stack([td(rows), td(rows)], 1).is_err());
+    }
+    assert!(TensorDict::cat([td(most), td(most), td(most)], 0).unwrap_err().is_shape());
 }
