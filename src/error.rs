@@ -39,6 +39,7 @@ enum Kind {
     Copy,
     Lock,
     Schema,
+    File,
     Engine,
     Libtorch,
 }
@@ -56,6 +57,7 @@ impl Kind {
             Kind::Copy => "copy",
             Kind::Lock => "lock",
             Kind::Schema => "schema",
+            Kind::File => "file",
             Kind::Engine => "engine",
             Kind::Libtorch => "libtorch",
         }
@@ -124,6 +126,16 @@ impl Error {
     /// A column type that can't be read as declared.
     pub(crate) fn schema(message: impl Into<String>) -> Self {
         Error::new(Kind::Schema, message)
+    }
+
+    /// A file that can't be read or written, or that holds what it shouldn't.
+    pub(crate) fn file(message: impl Into<String>) -> Self {
+        Error::new(Kind::File, message)
+    }
+
+    /// What the operating system says of a file.
+    pub(crate) fn io(path: &std::path::Path, done: &str, source: std::io::Error) -> Self {
+        Error::file(format!("'{}' can't be {done}: {source}", path.display())).caused_by(Arc::new(source))
     }
 
     /// An error that a query engine reported.
@@ -249,13 +261,18 @@ impl Error {
         self.0.kind == Kind::Schema
     }
 
+    /// A file can't be read or written, or holds something else than it should.
+    pub fn is_file(&self) -> bool {
+        self.0.kind == Kind::File
+    }
+
     /// The query engine failed: planning, reading or running.
     pub fn is_engine(&self) -> bool {
         self.0.kind == Kind::Engine
     }
 
     /// The kind as one lower-case word, for machines: `null`, `key`, `shape`, `index`, `option`,
-    /// `overflow`, `device`, `copy`, `lock`, `schema`, `engine` or `libtorch`.
+    /// `overflow`, `device`, `copy`, `lock`, `schema`, `file`, `engine` or `libtorch`.
     pub fn kind(&self) -> &'static str {
         self.0.kind.name()
     }

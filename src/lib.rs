@@ -84,6 +84,9 @@ mod convert;
 
 mod display;
 
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod store;
+
 #[cfg(any(feature = "datafusion", feature = "polars"))]
 mod loader;
 
@@ -111,6 +114,11 @@ pub use options::{
     ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, ToArrowOptions, Unsigned,
 };
 pub use schema::{EntrySpec, TensorDictSchema};
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub use store::{
+    LoadOptions, MemmapWriter, SafetensorsWriter, SaveOptions, load_memmap, load_safetensors, save_memmap,
+    save_safetensors,
+};
 pub use tensor::{CellIndex, JaggedTensor, MultiNestedTensor, NonTensorStack, Number, PaddingSide, Value};
 
 /// The project's own pages, whose examples run with the documentation's.

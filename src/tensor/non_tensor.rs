@@ -58,6 +58,15 @@ impl NonTensorStack {
         NonTensorStack { field, values, batch_size: vec![rows] }
     }
 
+    /// The same values in a batch of these sizes, of as many places.
+    pub(crate) fn shaped(self, batch_size: &[i64]) -> Result<NonTensorStack> {
+        let places = batch_size.iter().try_fold(1i64, |places, size| places.checked_mul(*size));
+        if places != i64::try_from(self.values.len()).ok() {
+            return Err(Error::shape(format!("{} values are no batch of size {batch_size:?}", self.values.len())));
+        }
+        Ok(NonTensorStack { batch_size: batch_size.to_vec(), ..self })
+    }
+
     /// The values as an Arrow array.
     pub fn values(&self) -> &ArrayRef {
         &self.values
