@@ -54,6 +54,14 @@ mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
 mod stacking;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod store;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod store_crash;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod store_hostile;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod store_python;
 mod tidy;
 mod to_arrow;
 mod to_arrow_memory;

@@ -1,0 +1,1 @@
+//! Python opens what we save, and we open what it saves.
