@@ -49,13 +49,13 @@ def main(mode, path):
             client.execute_cell(cell, index)
             # When a cell ran is of no interest to whoever reads it.
             cell.metadata.pop("execution", None)
-            # What is compiled differs from run to run.
-            cell.outputs = [o for o in cell.outputs if o.output_type != "stream" or o.name != "stderr"]
             if errors(cell):
                 say(f"cell {index} fails:")
-                for error in errors(cell):
-                    print("\n".join(error.traceback) or f"{error.ename}: {error.evalue}", file=sys.stderr)
+                for output in cell.outputs:
+                    print(output.get("text") or "\n".join(output.get("traceback", [])), file=sys.stderr)
                 return 1
+            # What is compiled differs from run to run.
+            cell.outputs = [o for o in cell.outputs if o.output_type != "stream" or o.name != "stderr"]
             if mode == "--run" and "compare" in cell.metadata.get("tags", []):
                 was, now = text(stored.cells[index]), text(cell)
                 if was != now or not now:

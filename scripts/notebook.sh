@@ -56,10 +56,6 @@ if [ -n "${CARGO_TARGET_DIR:-}" ] && [ ! -e target/notebooks ]; then
     # From there cargo doesn't see the project's settings.
     [ -n "${LIBTORCH:-}${LIBTORCH_USE_PYTORCH:-}" ] || export LIBTORCH=$PWD/libtorch
 fi
-# The versions that this project is tested with; the kernel's crate would take the newest ones.
-mkdir -p target/notebooks
-[ -e target/notebooks/Cargo.lock ] || cp Cargo.lock target/notebooks/Cargo.lock
-
 if [ "$mode" = --lab ]; then
     exec "$venv/bin/python" -m jupyterlab "$notebook"
 fi
