@@ -152,7 +152,7 @@ impl TensorDict {
         });
         if let Some(stack) = lazy {
             let mut pieces = stack.with_members(self.unbind(stack.stack_dim as i64)?);
-            pieces.stack_dim_name = self.names().into_iter().nth(stack.stack_dim).flatten();
+            pieces.stack_dim_name = self.shared_names().into_iter().nth(stack.stack_dim).flatten();
             return TensorDict::lazy(pieces).walk_below(above, sides, visit);
         }
         ensure_same_sizes(dense, above, sides)?;

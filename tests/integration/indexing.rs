@@ -189,7 +189,7 @@ fn names_follow() {
     let name = |text: &str| Some(text.to_owned());
     let mut dict = TensorDict::new([2, 3]);
     dict.set_names([Some("a"), Some("b")]).unwrap();
-    let names = |index: Indices| dict.index(index).unwrap().names();
+    let names = |index: Indices| dict.index(index).unwrap().names().unwrap();
     assert_eq!(names(0.into()), [name("b")]);
     assert_eq!(names((.., 0).into()), [name("a")]);
     assert_eq!(names(Index::NewAxis.into()), [None, name("a"), name("b")]);
@@ -197,7 +197,7 @@ fn names_follow() {
     assert_eq!(names((.., 1..).into()), [name("a"), name("b")]);
     assert_eq!(names(([0, 1], [1, 2]).into()), [None]);
     let stack = LazyStackBuilder::new([member(&[1, 2]), member(&[3, 4])]).stack_dim_name("s").build().unwrap();
-    let names = |index: Indices| stack.index(index).unwrap().names();
+    let names = |index: Indices| stack.index(index).unwrap().names().unwrap();
     assert_eq!(names(0.into()), [None]);
     assert_eq!(names((.., 0).into()), [name("s")]);
     assert_eq!(names((1..).into()), [name("s"), None]);
@@ -367,7 +367,7 @@ fn stacks_without_members() {
     ] {
         let part = empty.index(index).unwrap();
         assert_eq!((part.batch_size(), part.stack_dim()), (batch_size, Some(stack_dim)));
-        assert_eq!(part.names()[stack_dim].as_deref(), Some("s"));
+        assert_eq!(part.names().unwrap()[stack_dim].as_deref(), Some("s"));
     }
     refused(empty.index(3), &["row 3 is out of bounds for a batch of 3"]);
     refused(empty.index((.., 0)), &["row 0 is out of bounds for a batch of 0"]);
