@@ -8,6 +8,15 @@ use crate::error::{Error, Result};
 use crate::ffi;
 use crate::index::{Selection, elements};
 
+/// Offsets of any dtype of integers as `int64`; others as they are, for [`check`] to refuse.
+pub(super) fn widened(offsets: Tensor) -> Result<Tensor> {
+    ensure_dense(&offsets, "offsets")?;
+    match offsets.f_kind()? {
+        Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int => Ok(offsets.f_to_kind(Kind::Int64)?),
+        _ => Ok(offsets),
+    }
+}
+
 /// Fails unless `offsets` is `int64[cells + 1]`, starts at 0, never falls, ends at the length of `values`, and
 /// lies on their device. An error names the row, each of `num_cols` cells.
 pub(super) fn check(values: &Tensor, offsets: &Tensor, num_cols: i64) -> Result<()> {
@@ -23,7 +32,7 @@ pub(super) fn check(values: &Tensor, offsets: &Tensor, num_cols: i64) -> Result<
     }
     if offsets.f_kind()? != Kind::Int64 || offsets.dim() != 1 || offsets.size()[0] == 0 {
         return Err(Error::shape(format!(
-            "offsets are {}{:?}; they must be int64 of one dim, with at least one number",
+            "offsets are {}{:?}; they must be integers of one dim, with at least one number",
             DType::from(offsets.f_kind()?),
             offsets.size()
         )));

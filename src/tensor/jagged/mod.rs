@@ -36,15 +36,15 @@ pub struct JaggedTensor {
 }
 
 impl JaggedTensor {
-    /// Puts values and offsets together.
+    /// Puts values and offsets together. Offsets of narrower integers are widened, those of `int64` share storage.
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error if `offsets` is not `int64` of one dim, doesn't start at 0,
-    /// falls somewhere, or doesn't end at the length of `values`; a [device](Error::is_device) error if
+    /// A [shape](Error::is_shape) error if `offsets` are not integers of one dim, don't start at 0,
+    /// fall somewhere, or don't end at the length of `values`; a [device](Error::is_device) error if
     /// the two are on different devices.
     pub fn try_new(values: Tensor, offsets: Tensor) -> Result<Self> {
-        let jagged = JaggedTensor { values, offsets };
+        let jagged = JaggedTensor { values, offsets: ragged::widened(offsets)? };
         jagged.validate()?;
         Ok(jagged)
     }
