@@ -322,7 +322,7 @@ fn errors_name_the_callers_dim_and_the_member() {
     refused(stack.index((.., .., -4)), &["row -4 is out of bounds", "dim 2"]);
     refused(stack.index(2), &["row 2 is out of bounds", "dim 0"]);
     refused(stack.index((.., [0, 3])), &["row 3 is out of bounds", "dim 1, member 1"]);
-    let error = stack.fill_at((.., 3), 1).unwrap_err();
+    let error = stack.put_at((.., 3), 1).unwrap_err();
     assert!(error.is_index() && error.to_string().contains("dim 1, member 1"), "{error}");
     let error = stack.set_at("a", longs(&[1, 1, 1]), (.., 3)).unwrap_err();
     assert!(error.is_index() && error.to_string().contains("dim 1, member 1"), "{error}");

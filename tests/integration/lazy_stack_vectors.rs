@@ -197,22 +197,22 @@ fn one_member_is_written_to() {
     stack.set_at("b", longs(&[5, 6, 7, 8]).reshape([2, 2]), [1, 1]).unwrap();
     assert_eq!(show(&stack), "{a: int64[2, 2](1, 3, 3, 4), b: int64[2, 2](0, 0, 7, 8)}");
     // A number for all that the index reaches.
-    stack.fill_at((.., 0), 9).unwrap();
+    stack.put_at((.., 0), 9).unwrap();
     assert_eq!(show(&stack), "{a: int64[2, 2](9, 3, 9, 4), b: int64[2, 2](9, 0, 9, 8)}");
     let mut own = ragged();
     own.lock();
-    own.fill_at(1, -1).unwrap();
+    own.put_at(1, -1).unwrap();
     assert_eq!(show_members(&own)[1], "{a: int64[1](-1), n: {y: int64[1](-1)}, b: int64[1](-1)}");
     let mut kinds = dict(&[2], [("s", strings(&["a", "b"]).into()), ("f", floats(&[1.0, 2.0]).into())]);
     kinds.set(["n", "i"], longs(&[1, 2]).to_kind(Kind::Uint8)).unwrap();
-    kinds.fill_at(1.., 3).unwrap();
+    kinds.put_at(1.., 3).unwrap();
     let shown = r#"{s: nts("a", "b"), f: float32[2](1, 3), n: {i: uint8[2](1, 3)}}"#;
     assert_eq!(show(&kinds), shown);
-    let error = kinds.fill_at(0, 300).unwrap_err();
+    let error = kinds.put_at(0, 300).unwrap_err();
     assert!(error.is_overflow() && error.nested_key() == Some(&["n", "i"].into()), "{error}");
-    refused(kinds.fill_at(2, 0), Error::is_index, &["out of bounds"]);
+    refused(kinds.put_at(2, 0), Error::is_index, &["out of bounds"]);
     kinds.set("j", jagged(&[1, 2, 3], &[0, 2, 3])).unwrap();
-    kinds.fill_at(0, 0).unwrap();
+    kinds.put_at(0, 0).unwrap();
     assert_eq!(show_entry(&kinds.entry("j").unwrap()), "jag(int64[3](0, 0, 3); 0, 2, 3)");
 }
 
