@@ -5,7 +5,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::ffi;
+use crate::ffi::{self, Run};
 use crate::index::{Selection, elements};
 
 /// Offsets of any dtype of integers as `int64`; others as they are, for [`check`] to refuse.
@@ -142,15 +142,18 @@ pub(super) fn gather(values: &Tensor, starts: &Tensor, ends: &Tensor) -> Result<
     if starts.device() == Device::Cpu {
         let (from, to): (Vec<i64>, Vec<i64>) = (elements(starts)?, elements(ends)?);
         // One by one, elements take their places, and eight bytes each to say so: far longer than a run takes to copy.
-        if let Some(copy) = ffi::copy_runs(values, &from, &to)? {
-            let mut offsets = Vec::with_capacity(from.len() + 1);
-            offsets.push(0i64);
-            // Their sum was counted before they were copied.
-            offsets.extend(from.iter().zip(&to).scan(0, |end, (from, to)| {
-                *end += to - from;
-                Some(*end)
-            }));
-            return Ok((copy, Tensor::f_from_slice(&offsets)?));
+        let lengths = from.iter().zip(&to).map(|(start, end)| end.checked_sub(*start));
+        let mut bounds = Vec::with_capacity(from.len() + 1);
+        bounds.push(0i64);
+        let mut total = 0i64;
+        for length in lengths {
+            let end = length.and_then(|length| total.checked_add(length));
+            total = end.ok_or_else(|| Error::shape("more rows than can be counted"))?;
+            bounds.push(total);
+        }
+        let runs = from.iter().zip(&to).map(|(start, end)| Run { source: 0, start: *start, end: *end });
+        if let Some(copy) = ffi::copy_runs(&[values], total, runs)? {
+            return Ok((copy, Tensor::f_from_slice(&bounds)?));
         }
     }
     let offsets = offsets(&ends.f_sub(starts)?)?;

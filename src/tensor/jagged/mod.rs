@@ -3,6 +3,7 @@
 mod nested;
 mod ops;
 mod padding;
+mod reduce;
 
 use tch::{Device, Kind, Tensor};
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
+use crate::ffi::{self, Run};
 use crate::index::elements;
 use crate::tensor::{Number, ragged};
 
@@ -63,8 +64,12 @@ impl JaggedTensor {
     pub fn to_padded(&self, side: PaddingSide, value: impl Into<Number>, length: Option<i64>) -> Result<Tensor> {
         let (lengths, longest) = (self.lengths()?, self.max_length()?);
         let length = checked(length)?.unwrap_or(longest);
+        let value = value.into().to_tensor(self.values.f_kind()?, self.device())?;
+        if let Some(padded) = self.padded_by_run(side, &value, length)? {
+            return Ok(padded);
+        }
         if longest <= length {
-            return self.spread(&lengths, side, value.into(), length);
+            return self.spread(&lengths, side, &value, length);
         }
         let kept = lengths.f_clamp_max(length)?;
         let mut starts = self.offsets.f_narrow(0, 0, self.num_rows())?;
@@ -72,18 +77,43 @@ impl JaggedTensor {
             starts = starts.f_add(&lengths.f_sub(&kept)?)?;
         }
         let (values, offsets) = ragged::gather(&self.values, &starts, &starts.f_add(&kept)?)?;
-        JaggedTensor::from_trusted(values, offsets).spread(&kept, side, value.into(), length)
+        JaggedTensor::from_trusted(values, offsets).spread(&kept, side, &value, length)
+    }
+
+    /// Rows and what fills them up copied in turn, where they can be.
+    fn padded_by_run(&self, side: PaddingSide, value: &Tensor, width: i64) -> Result<Option<Tensor>> {
+        if self.device() != Device::Cpu {
+            return Ok(None);
+        }
+        let trailing = self.shape().split_off(2);
+        let places = ragged::room(self.num_rows(), width, &trailing)?;
+        let bounds: Vec<i64> = elements(&self.offsets)?;
+        let rows = || bounds.windows(2).map(|pair| (pair[0], pair[1], pair[1].saturating_sub(pair[0]).min(width)));
+        let gap = width - rows().map(|(.., kept)| kept).min().unwrap_or(width).max(0);
+        let filler = value.f_expand([&[gap], trailing.as_slice()].concat(), false)?.f_contiguous()?;
+        // Rows that another handle made end before they start are runs that don't exist.
+        let runs = rows().flat_map(|(start, end, kept)| {
+            let padding = Run { source: 1, start: 0, end: width.saturating_sub(kept) };
+            match side {
+                PaddingSide::Right => [Run { source: 0, start, end: start.saturating_add(kept) }, padding],
+                PaddingSide::Left => [padding, Run { source: 0, start: end.saturating_sub(kept), end }],
+            }
+        });
+        let runs = runs.filter(|run| run.start != run.end);
+        let Some(padded) = ffi::copy_runs(&[&self.values, &filler], places, runs)? else {
+            return Ok(None);
+        };
+        Ok(Some(padded.f_reshape([&[self.num_rows(), width], trailing.as_slice()].concat())?))
     }
 
     /// Each row in room for `width`, which all fit into.
-    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: Number, width: i64) -> Result<Tensor> {
+    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: &Tensor, width: i64) -> Result<Tensor> {
         let rows = self.num_rows();
         let trailing = self.shape().split_off(2);
         let places = ragged::room(rows, width, &trailing)?;
         let sized = |leading: &[i64]| [leading, &trailing].concat();
-        let kind = self.values.f_kind()?;
-        let mut padded = Tensor::f_empty(sized(&[places]), (kind, self.device()))?;
-        let _ = padded.f_fill_tensor_(&value.to_tensor(kind, self.device())?)?;
+        let mut padded = Tensor::f_empty(sized(&[places]), (self.values.f_kind()?, self.device()))?;
+        let _ = padded.f_fill_tensor_(value)?;
         let places = ragged::positions(&starts(lengths, side, width)?, &self.offsets)?;
         ragged::scatter(&mut padded, places, &self.values)?;
         Ok(padded.f_reshape(sized(&[rows, width]))?)
@@ -124,9 +154,9 @@ impl JaggedTensor {
             let found = format!("a length of {} in rows of {width}", found[row]);
             return Err(Error::shape(found).at_row(row));
         }
-        let offsets = ragged::offsets(&lengths)?;
-        let places = ragged::positions(&starts(&lengths, side, width)?, &offsets)?;
-        Ok(JaggedTensor::from_trusted(padded.f_flatten(0, 1)?.f_index_select(0, &places)?, offsets))
+        let starts = starts(&lengths, side, width)?;
+        let (values, offsets) = ragged::gather(&padded.f_flatten(0, 1)?, &starts, &starts.f_add(&lengths)?)?;
+        Ok(JaggedTensor::from_trusted(values, offsets))
     }
 
     /// The elements of `padded` where `mask` is true. `padded` is `[rows, length, …]`, `mask` is

@@ -1,10 +1,11 @@
 //! Multi-nested tensors made dense, filled, joined and compared.
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::MultiNestedTensor;
 use crate::error::{Error, Result};
-use crate::index::{Extent, Index};
+use crate::ffi::{self, Run};
+use crate::index::{Extent, Index, elements};
 use crate::tensor::{JaggedTensor, Number, PaddingSide, ragged};
 
 impl MultiNestedTensor {
@@ -123,14 +124,18 @@ impl MultiNestedTensor {
             .map(|(_, offset, cols)| -> Result<Tensor> { Ok(ragged::lengths(offset)?.f_reshape([num_rows, *cols])?) });
         let lengths = Tensor::f_cat(&lengths.collect::<Result<Vec<_>>>()?, 1)?;
         let offset = ragged::offsets(&lengths.f_reshape([cells])?)?;
+        let values = parts.iter().map(|(values, ..)| Ok(values.f_to_kind(kind)?)).collect::<Result<Vec<_>>>()?;
+        if let Some(joined) = rows_in_turn(&values, parts, num_rows)? {
+            return Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, (joined, offset)));
+        }
         let starts = offset.f_narrow(0, 0, cells)?.f_reshape([num_rows, num_cols])?;
         let size = total(parts.iter().map(|(values, ..)| values.size().first().copied().unwrap_or_default()))?;
         let mut joined = Tensor::f_empty([size], (kind, offset.device()))?;
         let mut col = 0;
-        for (values, offset, cols) in parts {
+        for (values, (_, offset, cols)) in values.iter().zip(parts) {
             let starts = starts.f_narrow(1, col, *cols)?.f_reshape([num_rows * cols])?;
             let places = ragged::positions(&starts, offset)?;
-            ragged::scatter(&mut joined, places, &values.f_to_kind(kind)?)?;
+            ragged::scatter(&mut joined, places, values)?;
             col += cols;
         }
         Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, (joined, offset)))
@@ -157,6 +162,29 @@ impl MultiNestedTensor {
         let close = |left: &Tensor, right: &Tensor| Ok(left.f_allclose(right, rtol, atol, equal_nan)?);
         Ok(ragged::allclose(left, right, close)? && self.shape() == other.shape())
     }
+}
+
+/// The values of all parts, row by row, copied by run where they can be. Parts are as for
+/// [`interleave`](MultiNestedTensor::interleave), with `values` of one dtype.
+fn rows_in_turn(values: &[Tensor], parts: &[(&Tensor, &Tensor, i64)], num_rows: i64) -> Result<Option<Tensor>> {
+    if values.iter().any(|values| values.device() != Device::Cpu) {
+        return Ok(None);
+    }
+    let bounds = parts.iter().map(|(_, offset, _)| elements::<i64>(offset)).collect::<Result<Vec<_>>>()?;
+    let total = total(bounds.iter().map(|bounds| bounds.last().copied().unwrap_or_default()))?;
+    if total == 0 {
+        // Without columns, there can be more rows than can be walked through.
+        return Ok(None);
+    }
+    let run = |row: i64, source: usize| {
+        let cols = parts[source].2;
+        // Where there is none, another handle has changed the offset; no run is there.
+        let bound =
+            |cell: i64| usize::try_from(cell).ok().and_then(|cell| bounds[source].get(cell)).map_or(-1, |at| *at);
+        Run { source, start: bound(row * cols), end: bound((row + 1) * cols) }
+    };
+    let runs = (0..num_rows).flat_map(|row| (0..parts.len()).map(move |source| run(row, source)));
+    ffi::copy_runs(&values.iter().collect::<Vec<_>>(), total, runs)
 }
 
 /// The sum of sizes.
