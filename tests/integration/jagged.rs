@@ -6,11 +6,11 @@ use tensorquery::{DType, Error, Index, JaggedTensor, PaddingSide};
 
 use crate::show::{show_jagged, show_tensor};
 
-fn longs(values: &[i64]) -> Tensor {
+pub(crate) fn longs(values: &[i64]) -> Tensor {
     Tensor::from_slice(values)
 }
 
-fn rows(lists: &[&[i64]]) -> JaggedTensor {
+pub(crate) fn rows(lists: &[&[i64]]) -> JaggedTensor {
     JaggedTensor::from_rows(&lists.iter().map(|list| longs(list)).collect::<Vec<_>>()).unwrap()
 }
 
@@ -19,18 +19,18 @@ fn numbers(tensor: &Tensor) -> Vec<i64> {
 }
 
 /// `[1, 2], [], [3]`
-fn j() -> JaggedTensor {
+pub(crate) fn j() -> JaggedTensor {
     rows(&[&[1, 2], &[], &[3]])
 }
 
 /// Three rows of pairs.
-fn pairs() -> JaggedTensor {
+pub(crate) fn pairs() -> JaggedTensor {
     let values = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).reshape([3, 2]);
     JaggedTensor::try_new(values, longs(&[0, 1, 1, 3])).unwrap()
 }
 
 #[track_caller]
-fn fails<T>(result: Result<T, Error>, is: fn(&Error) -> bool, text: &str) {
+pub(crate) fn fails<T>(result: Result<T, Error>, is: fn(&Error) -> bool, text: &str) {
     let error = result.err().unwrap();
     assert!(is(&error) && error.to_string().contains(text), "{error} ({})", error.kind());
 }
@@ -365,126 +365,5 @@ proptest! {
         let found = jagged.index(index).unwrap();
         let found: Vec<_> = found.unbind().unwrap().iter().map(numbers).collect();
         prop_assert_eq!(found, taken);
-    }
-}
-
-/// Whether the values that a mask chooses, and each row's sum, mean, largest and smallest, are those of lists.
-#[test]
-fn rows_reduced() {
-    let sums = |jagged: &JaggedTensor| show_tensor(&jagged.sum_rows().unwrap());
-    let means = |jagged: &JaggedTensor| show_tensor(&jagged.mean_rows(f64::NAN).unwrap());
-    let extremes =
-        |jagged: &JaggedTensor| (show_tensor(&jagged.max_rows(7).unwrap()), show_tensor(&jagged.min_rows(7).unwrap()));
-    assert_eq!((sums(&j()).as_str(), means(&j()).as_str()), ("int64[3](3, 0, 3)", "float32[3](1.5, NaN, 3)"));
-    assert_eq!(extremes(&j()), ("int64[3](2, 7, 3)".to_owned(), "int64[3](1, 7, 3)".to_owned()));
-    assert_eq!(sums(&pairs()), "float32[3, 2](1, 2, 0, 0, 8, 10)");
-    assert_eq!(means(&pairs()), "float32[3, 2](1, 2, NaN, NaN, 4, 5)");
-    assert_eq!(show_tensor(&pairs().max_rows(f64::NEG_INFINITY).unwrap()), "float32[3, 2](1, 2, -inf, -inf, 5, 6)");
-    // Every dtype, with rows of its own smallest and largest.
-    for (kind, least, most) in [
-        (Kind::Uint8, 0, 255),
-        (Kind::Int8, -128, 127),
-        (Kind::Int16, i64::from(i16::MIN), i64::from(i16::MAX)),
-        (Kind::Int, i64::from(i32::MIN), i64::from(i32::MAX)),
-        (Kind::Int64, i64::MIN, i64::MAX),
-    ] {
-        let jagged = JaggedTensor::try_new(longs(&[least, least, most, most]).to_kind(kind), longs(&[0, 2, 2, 4]));
-        let jagged = jagged.unwrap();
-        let dtype = DType::from(kind);
-        let shown = format!("{dtype}[3]({least}, 7, {most})");
-        assert_eq!(extremes(&jagged), (shown.clone(), shown));
-        assert_eq!(jagged.sum_rows().unwrap().kind(), Kind::Int64);
-        assert_eq!(jagged.mean_rows(0).unwrap().kind(), Kind::Float);
-        fails(jagged.max_rows(f64::NAN), Error::is_overflow, "can't hold NaN");
-        fails(jagged.min_rows(f64::INFINITY), Error::is_overflow, "can't hold inf");
-    }
-    let bools = JaggedTensor::try_new(longs(&[1, 0, 1]).to_kind(Kind::Bool), longs(&[0, 2, 2, 3])).unwrap();
-    assert_eq!((sums(&bools).as_str(), means(&bools).as_str()), ("int64[3](1, 0, 1)", "float32[3](0.5, NaN, 1)"));
-    assert_eq!(show_tensor(&bools.max_rows(0).unwrap()), "bool[3](T, F, T)");
-    assert_eq!(show_tensor(&bools.min_rows(1).unwrap()), "bool[3](F, T, T)");
-    for kind in [Kind::Half, Kind::BFloat16, Kind::Float, Kind::Double] {
-        // More than a half counts one by one.
-        let many = Tensor::ones([5000], (kind, Device::Cpu));
-        let many = JaggedTensor::try_new(many, longs(&[0, 4096, 4096, 5000])).unwrap();
-        let dtype = DType::from(kind);
-        assert_eq!(show_tensor(&many.sum_rows().unwrap().to_kind(Kind::Double)), "float64[3](4096, 0, 904)", "{dtype}");
-        let shown = [many.mean_rows(0.5).unwrap(), many.max_rows(-2).unwrap()]
-            .map(|rows| (rows.kind(), show_tensor(&rows.to_kind(Kind::Double))));
-        assert_eq!(shown.map(|(kind, _)| kind), [kind, kind]);
-        let two = many.map_values(|values| values.f_mul_scalar(f64::NAN)).unwrap();
-        assert!(
-            two.max_rows(0).unwrap().get(0).isnan().int64_value(&[]) == 1
-                && two.min_rows(0).unwrap().double_value(&[1]) == 0.0
-        );
-    }
-    let infinite = JaggedTensor::from_rows(&[Tensor::from_slice(&[f32::NEG_INFINITY; 2])]).unwrap();
-    assert_eq!(show_tensor(&infinite.max_rows(0).unwrap()), "float32[1](-inf)");
-    // No rows, no values, no columns.
-    for (values, offsets, shape) in [
-        (vec![0i64], vec![0i64], vec![0i64]),
-        (vec![0, 2], vec![0, 0], vec![1, 2]),
-        (vec![3, 0], vec![0, 1, 3], vec![2, 0]),
-    ] {
-        let jagged =
-            JaggedTensor::try_new(Tensor::zeros(&values, (Kind::Float, Device::Cpu)), longs(&offsets)).unwrap();
-        for reduced in [jagged.sum_rows(), jagged.mean_rows(1), jagged.max_rows(1), jagged.min_rows(1)] {
-            assert_eq!(reduced.unwrap().size(), shape);
-        }
-    }
-    assert!(
-        JaggedTensor::try_new(longs(&[1, 2]).to_kind(Kind::ComplexFloat), longs(&[0, 2])).unwrap().max_rows(0).is_err()
-    );
-}
-
-#[test]
-fn gradients_of_reduced_rows() {
-    let values = Tensor::from_slice(&[1.0f32, 3.0, 3.0, f32::NAN, 5.0]).set_requires_grad(true);
-    let jagged = JaggedTensor::try_new(values.shallow_clone(), longs(&[0, 3, 3, 5])).unwrap();
-    let known = jagged.filter(&values.isfinite()).unwrap();
-    let gradient = |reduced: Tensor| {
-        let weights = Tensor::from_slice(&[1.0f32, 10.0, 100.0]);
-        show_tensor(&Tensor::run_backward(&[reduced.dot(&weights)], &[&values], true, false)[0])
-    };
-    assert_eq!(gradient(known.sum_rows().unwrap()), "float32[5](1, 1, 1, 0, 100)");
-    let thirds = gradient(
-        known
-            .map_values(|values| values.f_mul_scalar(3.0))
-            .unwrap()
-            .mean_rows(f64::NAN)
-            .unwrap()
-            .nan_to_num(0.0, None, None),
-    );
-    assert_eq!(thirds, "float32[5](1, 1, 1, 0, 300)");
-    assert_eq!(gradient(known.max_rows(0).unwrap()), "float32[5](0, 0.5, 0.5, 0, 100)");
-    assert_eq!(gradient(known.min_rows(0).unwrap()), "float32[5](1, 0, 0, 0, 100)");
-}
-
-#[test]
-fn values_filtered() {
-    let filtered = |mask: &[bool]| show_jagged(&j().filter(&Tensor::from_slice(mask)).unwrap());
-    assert_eq!(filtered(&[false, true, true]), "jag(int64[2](2, 3); 0, 1, 1, 2)");
-    assert_eq!(filtered(&[false; 3]), "jag(int64[0](); 0, 0, 0, 0)");
-    assert_eq!(filtered(&[true; 3]), show_jagged(&j()));
-    let wide = pairs().filter(&Tensor::from_slice(&[true, false, true])).unwrap();
-    assert_eq!(show_jagged(&wide), "jag(float32[2, 2](1, 2, 5, 6); 0, 1, 1, 2)");
-    assert_eq!(show_jagged(&rows(&[]).filter(&Tensor::from_slice::<bool>(&[])).unwrap()), "jag(float32[0](); 0)");
-    fails(j().filter(&Tensor::from_slice(&[true])), Error::is_shape, "bool[1]; it must be bool[3]");
-    fails(j().filter(&longs(&[1, 1, 1])), Error::is_shape, "int64[3]; it must be bool[3]");
-    fails(j().filter(&Tensor::from_slice(&[true; 3]).reshape([3, 1])), Error::is_shape, "bool[3, 1]");
-    fails(j().filter(&Tensor::new()), Error::is_shape, "undefined");
-    fails(j().filter(&j().to_strided_nested().unwrap()), Error::is_shape, "nested");
-    // Offsets that another handle changed.
-    for changed in [[0i64, 2, 9, 3], [0, 2, -1, 3], [0, 2, 1, 3], [0, 2, i64::MAX, 3], [0, 2, i64::MIN, 3]] {
-        let mut offsets = longs(&[0, 2, 2, 3]);
-        let jagged = JaggedTensor::try_new(longs(&[1, 2, 3]), offsets.shallow_clone()).unwrap();
-        offsets.copy_(&longs(&changed));
-        assert!(jagged.filter(&Tensor::from_slice(&[true, true, false])).is_err(), "{changed:?}");
-        for reduced in [jagged.sum_rows(), jagged.mean_rows(1), jagged.max_rows(1), jagged.min_rows(1)] {
-            assert!(reduced.is_err(), "{changed:?}");
-        }
-        for side in [PaddingSide::Left, PaddingSide::Right] {
-            assert!(jagged.to_padded(side, 0, None).is_err(), "{changed:?}");
-            assert!(jagged.to_padded(side, 0, Some(2)).is_err(), "{changed:?}");
-        }
     }
 }
