@@ -184,7 +184,7 @@ fn odd_values() {
     for size in [vec![], vec![2], vec![9], vec![3, 2]] {
         let mut values = longs(&[1, 2, 3]);
         let jagged = JaggedTensor::try_new(values.shallow_clone(), longs(&[0, 2, 2, 3])).unwrap();
-        values.resize_(&size);
+        let _ = values.resize_(&size);
         for made in all_ways(&jagged).into_iter().flatten() {
             assert!(made.defined(), "{size:?}");
         }

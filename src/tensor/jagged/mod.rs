@@ -14,6 +14,7 @@ use crate::index::{Extent, Index, Selection, elements};
 
 pub(crate) use nested::strided_nested;
 pub use padding::PaddingSide;
+pub(crate) use padding::pad_rows;
 
 /// A tensor whose dim 1 is ragged: row `i` is `values[offsets[i]..offsets[i + 1]]`.
 ///

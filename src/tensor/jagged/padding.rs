@@ -80,30 +80,14 @@ impl JaggedTensor {
         JaggedTensor::from_trusted(values, offsets).spread(&kept, side, &value, length)
     }
 
-    /// Rows and what fills them up copied in turn, where they can be.
+    /// As [`spread`](Self::spread) and cut to `width`, by run, where that can be.
     fn padded_by_run(&self, side: PaddingSide, value: &Tensor, width: i64) -> Result<Option<Tensor>> {
         if self.device() != Device::Cpu {
             return Ok(None);
         }
-        let trailing = self.shape().split_off(2);
-        let places = ragged::room(self.num_rows(), width, &trailing)?;
         let bounds: Vec<i64> = elements(&self.offsets)?;
-        let rows = || bounds.windows(2).map(|pair| (pair[0], pair[1], pair[1].saturating_sub(pair[0]).min(width)));
-        let gap = width - rows().map(|(.., kept)| kept).min().unwrap_or(width).max(0);
-        let filler = value.f_expand([&[gap], trailing.as_slice()].concat(), false)?.f_contiguous()?;
-        // Rows that another handle made end before they start are runs that don't exist.
-        let runs = rows().flat_map(|(start, end, kept)| {
-            let padding = Run { source: 1, start: 0, end: width.saturating_sub(kept) };
-            match side {
-                PaddingSide::Right => [Run { source: 0, start, end: start.saturating_add(kept) }, padding],
-                PaddingSide::Left => [padding, Run { source: 0, start: end.saturating_sub(kept), end }],
-            }
-        });
-        let runs = runs.filter(|run| run.start != run.end);
-        let Some(padded) = ffi::copy_runs(&[&self.values, &filler], places, runs)? else {
-            return Ok(None);
-        };
-        Ok(Some(padded.f_reshape([&[self.num_rows(), width], trailing.as_slice()].concat())?))
+        let rows: Vec<Run> = bounds.windows(2).map(|pair| Run { source: 0, start: pair[0], end: pair[1] }).collect();
+        pad_runs(vec![&self.values], &rows, side, value, width)
     }
 
     /// Each row in room for `width`, which all fit into.
@@ -200,6 +184,54 @@ impl JaggedTensor {
             PaddingSide::Right => places.f_lt_tensor(&lengths)?,
             PaddingSide::Left => places.f_ge_tensor(&lengths.f_rsub_scalar(width)?)?,
         })
+    }
+}
+
+/// Tensors `[length, …]` as rows `[rows, width, …]` that all fit into, where they can be copied by run.
+pub(crate) fn pad_rows(rows: &[Tensor], side: PaddingSide, value: &Tensor, width: i64) -> Result<Option<Tensor>> {
+    let runs = rows.iter().enumerate().map(|(source, row)| {
+        let end = row.size().first().copied();
+        end.map(|end| Run { source, start: 0, end })
+    });
+    match runs.collect::<Option<Vec<_>>>() {
+        Some(runs) => pad_runs(rows.iter().collect(), &runs, side, value, width),
+        None => Ok(None),
+    }
+}
+
+/// Rows and what fills them up copied in turn: `[rows, width, …]`. Those that are longer are cut on the side of the
+/// padding. `None` where [`copy_runs`](ffi::copy_runs) has it.
+fn pad_runs(
+    sources: Vec<&Tensor>,
+    rows: &[Run],
+    side: PaddingSide,
+    value: &Tensor,
+    width: i64,
+) -> Result<Option<Tensor>> {
+    let Some(trailing) = sources.first().map(|first| first.size()).filter(|size| !size.is_empty()) else {
+        return Ok(None);
+    };
+    let trailing = &trailing[1..];
+    let count = rows.len() as i64;
+    let places = ragged::room(count, width, trailing)?;
+    let kept = |row: &Run| row.end.saturating_sub(row.start).min(width);
+    let gap = width - rows.iter().map(kept).min().unwrap_or(width).max(0);
+    let filler = value.f_expand([&[gap], trailing].concat(), false)?.f_contiguous()?;
+    let last = sources.len();
+    let mut sources = sources;
+    sources.push(&filler);
+    // Rows that another handle made end before they start are runs that don't exist.
+    let runs = rows.iter().flat_map(|row| {
+        let (Run { source, start, end }, kept) = (*row, kept(row));
+        let padding = Run { source: last, start: 0, end: width.saturating_sub(kept) };
+        match side {
+            PaddingSide::Right => [Run { source, start, end: start.saturating_add(kept) }, padding],
+            PaddingSide::Left => [padding, Run { source, start: end.saturating_sub(kept), end }],
+        }
+    });
+    match ffi::copy_runs(&sources, places, runs.filter(|run| run.start != run.end))? {
+        Some(padded) => Ok(Some(padded.f_reshape([&[count, width], trailing].concat())?)),
+        None => Ok(None),
     }
 }
 
