@@ -2,6 +2,7 @@
 
 use tch::Tensor;
 
+use super::operand::ensure_shaped;
 use super::tensordict::Body;
 use super::{Entry, Nested, TensorDict};
 use crate::error::{Error, Result};
@@ -140,7 +141,8 @@ impl TensorDict {
         {
             return Ok(jagged);
         }
-        JaggedTensor::from_rows(&self.rows_at(key, default)?).map_err(|error| {
+        default.map_or(Ok(()), ensure_shaped)?;
+        JaggedTensor::from_dense_rows(&self.rows_at(key, default)?).map_err(|error| {
             error.remedy(
                 "get_nested takes tensors that differ in any dim, get_padded pads every dim, get_list gives them one by one",
             )

@@ -69,10 +69,17 @@ impl JaggedTensor {
     /// A [shape](Error::is_shape) error for a row without dims, undefined, nested, or with other dims than the
     /// first; a [device](Error::is_device) error if they are on different devices.
     pub fn from_rows(rows: &[Tensor]) -> Result<Self> {
+        for (at, row) in rows.iter().enumerate() {
+            ragged::ensure_dense(row, "rows").map_err(|error| error.at_row(at))?;
+        }
+        JaggedTensor::from_dense_rows(rows)
+    }
+
+    /// As [`from_rows`](Self::from_rows), of rows that are known to be neither undefined nor nested.
+    pub(crate) fn from_dense_rows(rows: &[Tensor]) -> Result<Self> {
         let mut lengths = Vec::with_capacity(rows.len());
         let mut first: Option<Vec<i64>> = None;
         for (at, row) in rows.iter().enumerate() {
-            ragged::ensure_dense(row, "rows").map_err(|error| error.at_row(at))?;
             let size = row.size();
             let Some((length, trailing)) = size.split_first() else {
                 return Err(Error::shape("a row has no dims; it needs at least one").at_row(at));
