@@ -163,6 +163,11 @@ fn copies(rounds: usize, rows: i64, kind: Kind) {
     let columns: Vec<&JaggedTensor> = columns.iter().collect();
     line("from_jagged of 4 columns", &|| owned(MultiNestedTensor::from_jagged(&columns).expect("an mnt").values()));
     line("jagged.to_padded", &|| jagged.to_padded(PaddingSide::Right, 0, None).expect("rows"));
+    let padded = jagged.to_padded(PaddingSide::Right, 0, None).expect("rows");
+    let lengths = jagged.lengths().expect("lengths");
+    line("jagged from_padded", &|| {
+        owned(JaggedTensor::from_padded(&padded, &lengths, PaddingSide::Right).expect("rows").values())
+    });
     line("jagged cat of 2", &|| owned(JaggedTensor::cat(&[&jagged, &jagged]).expect("rows").values()));
 }
 

@@ -15,7 +15,7 @@ use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::{self, Module, OptimizerConfig};
 use tch::{Device, Kind, Reduction, Tensor, no_grad};
-use tensorquery::{DataFrameExt, Nulls, Options, PaddingSide, SessionStateBuilderExt, TensorDict, TensorDictStream};
+use tensorquery::{DataFrameExt, Nulls, Options, SessionStateBuilderExt, TensorDict, TensorDictStream};
 
 const EPOCHS: usize = 2;
 const BATCH_SIZE: usize = 1024;
@@ -168,12 +168,10 @@ impl Model {
 /// How late the aeroplane was before, on average over the flights that had landed, and whether there were any:
 /// `float32[rows, 2]`.
 fn history(batch: &TensorDict) -> tensorquery::Result<Tensor> {
-    // Rows of different lengths become dense ones. What is no flight at all lands never.
-    let late = batch.jagged("earlier")?.to_padded(PaddingSide::Right, 0.0, None)?;
-    let landed = batch.jagged("landed")?.to_padded(PaddingSide::Right, i64::MAX, None)?;
-    let known = landed.f_lt_tensor(&batch.tensor("scheduled")?.f_unsqueeze(1)?)?;
-    // A cancelled flight's lateness is null, and nulls of floats are filled with NaN: chosen away, since NaN · 0 is NaN.
-    let sum = late.f_where_self(&known, &Tensor::from(0f32))?.f_sum_dim_intlist(1, false, Kind::Float)?;
-    let count = known.f_sum_dim_intlist(1, false, Kind::Float)?;
-    Ok(Tensor::f_stack(&[sum.f_div(&count.f_clamp_min(1)?)?, count.f_clamp_max(1)?], 1)?)
+    let landed = batch.jagged("landed")?;
+    let scheduled = batch.tensor("scheduled")?.f_repeat_interleave_self_tensor(&landed.lengths()?, 0, None)?;
+    // A cancelled flight's lateness is null, and nulls of floats are filled with NaN. It never landed.
+    let known = batch.jagged("earlier")?.filter(&landed.values().f_lt_tensor(&scheduled)?)?;
+    let any = known.lengths()?.f_clamp_max(1)?.f_to_kind(Kind::Float)?;
+    Ok(Tensor::f_stack(&[known.mean_rows(0)?, any], 1)?)
 }

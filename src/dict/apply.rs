@@ -80,29 +80,59 @@ impl TensorDict {
         self.walk(&[], &mut visit)
     }
 
-    /// As [`apply`](Self::apply), with the tensor at the same key of another tensordict. It has the same
-    /// batch size and at least the same keys; if either is a lazy stack, so is the result.
+    /// As [`apply`](Self::apply), with the tensors at the same key of other tensordicts, in their order, and if asked
+    /// for, under a batch size that is not this one's.
+    ///
+    /// The others have the same batch size and at least the same keys; if any is a lazy stack, so is the result. Under
+    /// another batch size the result is dense, at every level, without names of dims: leaves of lazy stacks are stacked
+    /// first, those that all members have, and what `function` gives has the other batch size as leading dims. So do
+    /// non-tensor values that stay.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let models = [[1.0f32, 2.0], [3.0, 6.0], [5.0, 1.0]].map(|weights| {
+    ///     TensorDict::from_entries([("w", Tensor::from_slice(&weights))])
+    /// });
+    /// let [first, second, third] = models;
+    /// let (first, others) = (first?, [&second?, &third?]);
+    /// let median = first.apply_with(&others, None, |weights, others| {
+    ///     let all: Vec<&Tensor> = std::iter::once(weights).chain(others).collect();
+    ///     Ok(Tensor::f_stack(&all, 0)?.f_median_dim(0, false)?.0)
+    /// })?;
+    /// assert_eq!(Vec::<f32>::try_from(median.tensor("w")?)?, [3.0, 2.0]);
+    ///
+    /// let mut td = TensorDict::new([2]);
+    /// td.set("x", Tensor::from_slice(&[1i64, 2]))?;
+    /// td.set(["n", "y"], Tensor::from_slice(&[3i64, 4, 5, 6]).f_view([2, 2])?)?;
+    /// let first = td.apply_with(&[], Some(&[]), |tensor, _| Ok(tensor.f_select(0, 0)?))?;
+    /// assert_eq!(first.batch_size(), [] as [i64; 0]);
+    /// assert_eq!(first.tensor(["n", "y"])?.size(), [2]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// As [`apply`](Self::apply); a [shape](Error::is_shape) error for another batch size, or jagged
-    /// tensors whose rows differ in length; a [key](Error::is_key) error for an entry that the other
-    /// hasn't, or has of another kind.
-    pub fn apply_pair(
+    /// As [`apply`](Self::apply); a [shape](Error::is_shape) error for others of another batch size, for jagged
+    /// tensors whose rows differ in length, and under another batch size for leaves that can't be stacked; a
+    /// [key](Error::is_key) error for an entry that another hasn't, or has of another kind.
+    pub fn apply_with(
         &self,
-        other: &TensorDict,
-        mut function: impl FnMut(&Tensor, &Tensor) -> Result<Tensor>,
+        others: &[&TensorDict],
+        batch_size: Option<&[i64]>,
+        mut function: impl FnMut(&Tensor, &[Tensor]) -> Result<Tensor>,
     ) -> Result<TensorDict> {
-        let side = Side::dict(other, &self.batch_size())?;
+        let sides = others.iter().map(|other| Side::dict(other, &self.batch_size())).collect::<Result<Vec<_>>>()?;
         let mut visit = Visit {
-            tensor: &mut |_, tensor, others| match others {
-                [other] => function(tensor, other).map(Some),
-                _ => Ok(None),
-            },
+            tensor: &mut |_, tensor, others| function(tensor, others).map(Some),
             non_tensor: &mut keep,
             same_keys: false,
         };
-        Ok(self.walk(&[side], &mut visit)?.unwrap_or_else(|| self.blank()))
+        match batch_size {
+            None => Ok(self.walk(&sides, &mut visit)?.unwrap_or_else(|| self.blank())),
+            Some(sizes) => self.walk_stacked(&NestedKey::default(), sizes, &sides, &mut visit),
+        }
     }
 
     /// Writes what `function` gives for each leaf into that leaf, cast to its dtype. Locked tensordicts
@@ -124,6 +154,35 @@ impl TensorDict {
     /// A tensordict of what `visit` makes of each leaf; `None` if it left out all that there was.
     pub(super) fn walk(&self, sides: &[Side], visit: &mut Visit<'_>) -> Result<Option<TensorDict>> {
         self.walk_below(&NestedKey::default(), sides, visit)
+    }
+
+    /// What `visit` makes of each leaf, read from all members at once, dense under another batch size.
+    fn walk_stacked(
+        &self,
+        above: &NestedKey,
+        batch_size: &[i64],
+        sides: &[Side],
+        visit: &mut Visit<'_>,
+    ) -> Result<TensorDict> {
+        let mut walked = Dense { batch_size: batch_size.to_vec(), device: self.device(), ..Dense::default() };
+        for name in self.keys() {
+            let key = above.child(&name);
+            let made = match self.entry(name.as_str()).map_err(|error| named(error, &key))? {
+                Entry::Dict(dict) => {
+                    let sides = sides.iter().map(|side| side.below(&name)).collect::<Result<Vec<_>>>();
+                    let sides = sides.map_err(|error| named(error, &key))?;
+                    ensure_same_sizes(&dict.batch_size(), &key, &sides)?;
+                    Some(dict.walk_stacked(&key, batch_size, &sides, visit)?.into())
+                }
+                leaf => visit_entry(&leaf, &name, &key, sides, visit).map_err(|error| named(error, &key))?,
+            };
+            let names = std::slice::from_ref(&name);
+            if let Some(made) = made {
+                let fitted = walked.fit(names, made).map_err(|error| named(error, &key))?;
+                walked.put(names, fitted);
+            }
+        }
+        Ok(TensorDict::dense(walked))
     }
 
     fn walk_below(&self, above: &NestedKey, sides: &[Side], visit: &mut Visit<'_>) -> Result<Option<TensorDict>> {
@@ -152,10 +211,10 @@ impl TensorDict {
         });
         if let Some(stack) = lazy {
             let mut pieces = stack.with_members(self.unbind(stack.stack_dim as i64)?);
-            pieces.stack_dim_name = self.names().into_iter().nth(stack.stack_dim).flatten();
+            pieces.stack_dim_name = self.shared_names().into_iter().nth(stack.stack_dim).flatten();
             return TensorDict::lazy(pieces).walk_below(above, sides, visit);
         }
-        ensure_same_sizes(dense, above, sides)?;
+        ensure_same_sizes(&dense.batch_size, above, sides)?;
         if visit.same_keys {
             ensure_no_more_keys(dense, above, sides)?;
         }
@@ -215,12 +274,12 @@ pub(super) fn with_values(jagged: &JaggedTensor, values: Tensor) -> Result<Jagge
 }
 
 /// Fails if the batch sizes differ: members of stacks may, though those of the stacks are equal.
-fn ensure_same_sizes(dense: &Dense, above: &NestedKey, sides: &[Side]) -> Result<()> {
+fn ensure_same_sizes(here: &[i64], above: &NestedKey, sides: &[Side]) -> Result<()> {
     for side in sides {
         if let Side::Dict(dict) = side
-            && dict.batch_size().iter().zip(&dense.batch_size).any(|(theirs, size)| theirs != size)
+            && dict.batch_size().iter().zip(here).any(|(theirs, size)| theirs != size)
         {
-            let (here, there) = (&dense.batch_size, dict.batch_size());
+            let there = dict.batch_size();
             let error =
                 Error::shape(format!("the batch sizes differ: {here:?} here, {there:?} in the other tensordict"));
             return Err(if above.is_empty() { error } else { error.at(above) });

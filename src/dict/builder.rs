@@ -178,7 +178,11 @@ impl LazyStackBuilder {
         };
         let stack_dim = new_dim(self.stack_dim, blank.batch_dims())?;
         if let Some(name) = &self.stack_dim_name
-            && blank.names().iter().flatten().any(|theirs| theirs == name)
+            && self
+                .members
+                .iter()
+                .chain([&blank])
+                .any(|member| member.shared_names().iter().flatten().any(|theirs| theirs == name))
         {
             return Err(Error::key(format!(
                 "the stack dim can't be named '{name}': a dim of the members has that name"

@@ -126,7 +126,7 @@ fn cat_dense(items: &[TensorDict], dim: usize) -> Result<TensorDict> {
         total = sum.ok_or_else(|| Error::shape("more rows than can be counted"))?;
     }
     batch_size[dim] = total;
-    let mut names = items[0].names();
+    let mut names = items[0].shared_names();
     if names.iter().all(Option::is_none) {
         names.clear();
     }

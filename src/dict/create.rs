@@ -243,7 +243,7 @@ impl TensorDict {
         let dense = match &self.body {
             Body::Dense(dense) => dense.emptied(),
             Body::Lazy(stack) => {
-                let (batch_size, mut names) = (self.batch_size(), self.names());
+                let (batch_size, mut names) = (self.batch_size(), self.shared_names());
                 if batch_size.contains(&-1) {
                     return Err(Error::shape(format!(
                         "the members of the lazy stack differ in batch size, {batch_size:?}, so it can't be made dense"

@@ -80,7 +80,7 @@ impl LazyStack {
             return self.with_members(members).densify(ragged);
         }
         let batch_size = self.dense_batch_size(ragged);
-        let mut names = TensorDict::lazy(self.shallow_clone()).names();
+        let mut names = TensorDict::lazy(self.shallow_clone()).shared_names();
         names.truncate(batch_size.len());
         if names.iter().all(Option::is_none) {
             names.clear();

@@ -52,7 +52,7 @@ impl TensorDict {
         places.ok_or_else(|| Error::shape(format!("{batch_size:?} has more places than can be counted")))?;
         if let Body::Lazy(stack) = &self.body {
             let mut expanded = stack.expand(added, &new)?;
-            let names: Vec<_> = (0..added).map(|_| None).chain(self.names()).collect();
+            let names: Vec<_> = (0..added).map(|_| None).chain(self.shared_names()).collect();
             expanded.put_names(&names);
             return Ok(expanded);
         }

@@ -285,7 +285,7 @@ impl LazyStack {
     /// members stays one.
     fn index_nothing(&self, items: &[Index], block: usize, place: usize) -> Result<TensorDict> {
         let mut sizes = sizes_after(&self.first_sizes(), items)?;
-        let mut names = self.members.first().unwrap_or(&self.blank).names();
+        let mut names = self.members.first().unwrap_or(&self.blank).shared_names();
         names.insert(self.stack_dim.min(names.len()), self.stack_dim_name.clone());
         let mut names = names_after(&names, items, sizes.len());
         if !self.members.is_empty() || block != 1 {

@@ -6,15 +6,46 @@ use crate::error::{Error, Result};
 
 impl TensorDict {
     /// The name of each batch dim, where it has one.
-    pub fn names(&self) -> Vec<Option<String>> {
+    ///
+    /// # Errors
+    ///
+    /// A [key](Error::is_key) error if the members of a lazy stack differ in the name of a dim, or only some have one:
+    /// [`set_names`](Self::set_names) gives all of them the same.
+    pub fn names(&self) -> Result<Vec<Option<String>>> {
+        let Body::Lazy(stack) = &self.body else {
+            return Ok(self.shared_names());
+        };
+        let named = |member: &TensorDict, at| member.names().map_err(|error| error.of_member(at, stack.stack_dim));
+        let Some((first, rest)) = stack.members.split_first() else {
+            return Ok(self.shared_names());
+        };
+        let names = named(first, 0)?;
+        for (member, at) in rest.iter().zip(1..) {
+            let theirs = named(member, at)?;
+            if let Some(dim) = names.iter().zip(&theirs).position(|(name, theirs)| name != theirs) {
+                let word =
+                    |name: &Option<String>| name.as_ref().map_or("no name".to_owned(), |name| format!("'{name}'"));
+                let found = format!(
+                    "members disagree on the name of a dim: member 0 has {}, member {at} has {}",
+                    word(&names[dim]),
+                    word(&theirs[dim])
+                );
+                let place = if dim < stack.stack_dim { dim } else { dim + 1 };
+                return Err(Error::key(found).at_dim(place).remedy("set_names gives all the same"));
+            }
+        }
+        Ok(self.shared_names())
+    }
+
+    /// As [`names`](Self::names); a name that the members of a lazy stack don't share is nobody's.
+    pub(super) fn shared_names(&self) -> Vec<Option<String>> {
         match &self.body {
             Body::Dense(dense) if dense.names.is_empty() => vec![None; dense.batch_size.len()],
             Body::Dense(dense) => dense.names.clone(),
             Body::Lazy(stack) => {
-                let mut names = stack.members.first().unwrap_or(&stack.blank).names();
-                // A name that the members don't share is nobody's.
+                let mut names = stack.members.first().unwrap_or(&stack.blank).shared_names();
                 for member in stack.members.iter().skip(1) {
-                    for (name, theirs) in names.iter_mut().zip(member.names()) {
+                    for (name, theirs) in names.iter_mut().zip(member.shared_names()) {
                         if *name != theirs {
                             *name = None;
                         }

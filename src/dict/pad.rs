@@ -63,7 +63,7 @@ impl TensorDict {
         };
         let parts = [places(before)?, self.shallow_clone(), places(after)?];
         let mut padded = TensorDict::cat(parts, dim as i64)?;
-        padded.put_names(&self.names());
+        padded.put_names(&self.shared_names());
         Ok(padded)
     }
 }

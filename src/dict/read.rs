@@ -2,11 +2,12 @@
 
 use tch::Tensor;
 
+use super::operand::ensure_shaped;
 use super::tensordict::Body;
 use super::{Entry, Nested, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
-use crate::tensor::{JaggedTensor, Number, PaddingSide, promoted, strided_nested};
+use crate::tensor::{JaggedTensor, Number, PaddingSide, pad_rows, promoted, strided_nested};
 
 impl TensorDict {
     /// The members' entries at `key` as they are, in a list nested as the lazy stack is; of a dense
@@ -140,7 +141,8 @@ impl TensorDict {
         {
             return Ok(jagged);
         }
-        JaggedTensor::from_rows(&self.rows_at(key, default)?).map_err(|error| {
+        default.map_or(Ok(()), ensure_shaped)?;
+        JaggedTensor::from_dense_rows(&self.rows_at(key, default)?).map_err(|error| {
             error.remedy(
                 "get_nested takes tensors that differ in any dim, get_padded pads every dim, get_list gives them one by one",
             )
@@ -292,7 +294,11 @@ pub(super) fn pad_tensors(tensors: &[Tensor], side: PaddingSide, value: Number) 
         (0..first.len()).map(|dim| sizes.iter().map(|size| size[dim]).max().unwrap_or_default()).collect();
     let shape: Vec<i64> = std::iter::once(tensors.len() as i64).chain(longest.iter().copied()).collect();
     let (kind, device) = (promoted(tensors)?, tensors[0].device());
-    let padded = value.to_tensor(kind, device)?.f_expand(&shape, false)?.f_contiguous()?;
+    let value = value.to_tensor(kind, device)?;
+    if let Some(padded) = pad_rows(tensors, side, &value, longest[0])? {
+        return Ok(padded);
+    }
+    let padded = value.f_expand(&shape, false)?.f_contiguous()?;
     for ((tensor, size), place) in tensors.iter().zip(&sizes).zip(0..) {
         let mut target = padded.f_select(0, place)?;
         for (dim, (size, longest)) in size.iter().zip(&longest).enumerate() {

@@ -27,7 +27,7 @@ impl TensorDict {
         match &self.body {
             Body::Lazy(stack) if at == stack.stack_dim => {
                 let mut shares = self.contiguous()?.softmax(dim)?;
-                shares.put_names(&self.names());
+                shares.put_names(&self.shared_names());
                 shares.to_lazy_stack(dim)
             }
             Body::Lazy(stack) => {

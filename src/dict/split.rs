@@ -185,7 +185,7 @@ impl TensorDict {
         if self.stack_dim() == Some(at) {
             return Ok(self.handle());
         }
-        let (mut batch_size, mut names) = (self.batch_size(), self.names());
+        let (mut batch_size, mut names) = (self.batch_size(), self.shared_names());
         let name = names.remove(at);
         let mut stack = LazyStack::from_trusted(self.unbind(dim)?, at, name);
         if stack.members.is_empty() {

@@ -135,7 +135,7 @@ pub(super) fn same_keys(items: &[TensorDict], verb: &str) -> Result<()> {
 fn stacked_blank(item: &TensorDict, count: usize, dim: usize) -> Dense {
     let mut batch_size = item.batch_size();
     batch_size.insert(dim, count as i64);
-    let mut names = item.names();
+    let mut names = item.shared_names();
     names.insert(dim, None);
     if names.iter().all(Option::is_none) {
         names.clear();

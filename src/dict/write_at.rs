@@ -1,18 +1,20 @@
 //! Writing to a part of the batch, in place.
 
+use tch::Tensor;
+
+use super::apply::{Visit, keep};
 use super::create::zeros;
 use super::dense::Dense;
 use super::indexing::Route;
 use super::indices::{Indices, along, apply, sizes_after};
 use super::lazy::LazyStack;
-use super::operand::ensure_shaped;
+use super::operand::{Operand, Side, ensure_shaped};
 use super::tensordict::Body;
 use super::write_leaf::copied;
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::key::NestedKey;
-use crate::tensor::Number;
 
 /// Nothing that was checked fails when it is done.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,8 +85,17 @@ impl TensorDict {
         Ok(())
     }
 
-    /// Writes a number to a part of the batch in every tensor, in place; of a lazy stack also in those that only some
-    /// members have. Other entries stay as they are.
+    /// Writes to a part of the batch, in place: the entries of a tensordict, or a number or a tensor to every tensor.
+    ///
+    /// A tensordict's batch size is that of the part, or can be expanded to it. An entry that isn't there yet is made,
+    /// zero elsewhere; of a lazy stack only in the members that the index reaches.
+    ///
+    /// A tensor is broadcast to the batch size of the part: its value at a place of the batch goes to all that is there,
+    /// as in [`add`](Self::add). Tensors and numbers reach jagged rows too, and of a lazy stack what only some members
+    /// have; non-tensor values stay. They are cast to each dtype: a float loses what is after its point where integers
+    /// are.
+    ///
+    /// What is written may share storage with this tensordict.
     ///
     /// ```
     /// use tch::Tensor;
@@ -92,43 +103,42 @@ impl TensorDict {
     ///
     /// let mut td = TensorDict::new([3]);
     /// td.set("x", Tensor::from_slice(&[1i64, 2, 3]))?;
-    /// td.fill_at([true, false, true], 0)?;
-    /// assert_eq!(Vec::<i64>::try_from(td.tensor("x")?)?, [0, 2, 0]);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// An [overflow](Error::is_overflow) error, with the key, if a dtype of integers can't hold `value`; what
-    /// [`put_at`](Self::put_at) says. Nothing is written then.
-    pub fn fill_at(&mut self, index: impl Into<Indices>, value: impl Into<Number>) -> Result<()> {
-        let (index, value) = (index.into(), value.into());
-        let part = self.index(index.clone())?.filter_non_tensor();
-        let filled = part.apply(|tensor| Ok(value.cast(tensor)?.f_expand(tensor.size(), false)?))?;
-        self.put_at(index, &filled)
-    }
-
-    /// Writes the entries of `source` to a part of the batch, in place. Its batch size is that of the part, or
-    /// can be expanded to it. An entry that isn't there yet is made, zero elsewhere; of a lazy stack only in the
-    /// members that the index reaches. `source` may share storage with this tensordict.
-    ///
-    /// ```
-    /// use tch::Tensor;
-    /// use tensorquery::TensorDict;
-    ///
-    /// let mut td = TensorDict::new([3]);
-    /// td.set("x", Tensor::from_slice(&[1i64, 2, 3]))?;
+    /// let numbers = |td: &TensorDict| Vec::<i64>::try_from(td.tensor("x").unwrap()).unwrap();
     /// td.put_at([0, 1], &td.index([1, 0])?)?;
-    /// assert_eq!(Vec::<i64>::try_from(td.tensor("x")?)?, [2, 1, 3]);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// assert_eq!(numbers(&td), [2, 1, 3]);
+    /// td.put_at([true, false, true], 0)?;
+    /// assert_eq!(numbers(&td), [0, 1, 0]);
+    /// td.put_at(1.., &Tensor::from_slice(&[7i64, 8]))?;
+    /// assert_eq!(numbers(&td), [0, 7, 8]);
+    /// # Ok::<_, tensorquery::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error naming both batch sizes if they don't fit; a [lock](Error::is_lock) error
-    /// for new entries of a locked tensordict; what [`set_at`](Self::set_at) says. Nothing is written then.
-    pub fn put_at(&mut self, index: impl Into<Indices>, source: &TensorDict) -> Result<()> {
-        self.put_part(index.into(), source, true)
+    /// A [shape](Error::is_shape) error naming both batch sizes if they don't fit, or if a tensor can't be broadcast to
+    /// the part's; a [lock](Error::is_lock) error for new entries of a locked tensordict; an
+    /// [overflow](Error::is_overflow) error, with the key, if a dtype of integers can't hold a number; what
+    /// [`set_at`](Self::set_at) says. Nothing is written then.
+    pub fn put_at<'a>(&mut self, index: impl Into<Indices>, value: impl Into<Operand<'a>>) -> Result<()> {
+        let index = index.into();
+        let (number, tensor) = match value.into() {
+            Operand::Dict(source) => return self.put_part(index, source, true),
+            Operand::Number(number) => (Some(number), None),
+            Operand::Tensor(tensor) => (None, Some(tensor)),
+        };
+        let part = self.index(index.clone())?.filter_non_tensor();
+        let side = tensor.map(|tensor| Side::broadcast(tensor, &part.batch_size())).transpose()?;
+        let mut spread = |_: &NestedKey, tensor: &Tensor, sides: &[Tensor]| {
+            let value = match (number, sides) {
+                (Some(number), _) => number.cast(tensor)?,
+                (None, [value]) => value.shallow_clone(),
+                (None, _) => return Ok(None),
+            };
+            Ok(Some(value.f_expand(tensor.size(), false)?))
+        };
+        let mut visit = Visit { tensor: &mut spread, non_tensor: &mut keep, same_keys: false };
+        let source = part.walk(side.as_slice(), &mut visit)?.unwrap_or_else(|| part.blank());
+        self.put_part(index, &source, true)
     }
 
     /// As [`put_at`](Self::put_at), but all entries of `source` must be there.

@@ -19,8 +19,8 @@ const OPEN: usize = 3;
 const STYLE: &str = "<style>\
 .tensorquery{font-size:13px;line-height:1.5;overflow-x:auto;color:inherit}\
 .tensorquery .tq-title{padding:4px;white-space:pre-wrap}\
-.tensorquery .tq-row{display:grid;align-items:center;column-gap:12px;padding:1px 4px;min-width:78em;\
-grid-template-columns:minmax(14em,1.3fr) 6.5em minmax(7.5em,.7fr) minmax(7em,.7fr) 4em 5.5em 5em minmax(26em,2.2fr);\
+.tensorquery .tq-row{display:grid;align-items:center;column-gap:10px;padding:1px 4px;min-width:67em;\
+grid-template-columns:minmax(11em,1.3fr) 5.5em minmax(5.5em,.7fr) minmax(7em,.7fr) 4em 5em 4em minmax(20em,2fr);\
 border-top:1px solid rgba(128,128,128,.3)}\
 .tensorquery .tq-schema{min-width:44em;grid-template-columns:minmax(14em,1.4fr) 6em minmax(8em,1fr) 8em minmax(14em,1.4fr)}\
 .tensorquery .tq-head{font-weight:600;border-top:0}\
@@ -28,7 +28,7 @@ border-top:1px solid rgba(128,128,128,.3)}\
 .tensorquery .tq-key{padding-left:calc(var(--tq-depth,0)*1.3em + 1.1em);position:relative;font-family:monospace}\
 .tensorquery .tq-size{text-align:right;white-space:nowrap}\
 .tensorquery .tq-values{display:flex;align-items:center;gap:8px;flex-wrap:wrap;font-variant-numeric:tabular-nums}\
-.tensorquery .tq-values svg{width:120px;height:22px;flex:none;opacity:.65}\
+.tensorquery .tq-values svg{width:100px;height:22px;flex:none;opacity:.65}\
 .tensorquery .tq-note{opacity:.7;padding:4px}\
 .tensorquery summary{cursor:pointer;list-style:none}\
 .tensorquery summary::-webkit-details-marker{display:none}\

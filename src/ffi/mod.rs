@@ -34,8 +34,8 @@
 //! written there. A program that uses a tensor's clone on another thread *while* it is being converted has the
 //! race that it would have with `resize_`. Once the conversion is done, any thread may use what it likes.
 //!
-//! Nothing changes hands where rows of a tensor are copied into a new one (`runs`): it reads the one's bytes, which are
-//! checked to be there as for an Arrow buffer, and writes to the other before anybody else has a handle on it.
+//! Nothing changes hands where rows of tensors are copied into a new one (`runs`): it reads bytes that are
+//! checked to be there as for an Arrow buffer, and writes to the new one before anybody else has a handle on it.
 
 mod blob;
 #[cfg(feature = "polars")]
@@ -53,4 +53,4 @@ pub(crate) use c_data::{
 #[cfg(feature = "polars")]
 pub(crate) use c_types::{arrow_field, polars_field};
 pub(crate) use export::{Memory, is_strided};
-pub(crate) use runs::copy_runs;
+pub(crate) use runs::{Run, copy_runs};

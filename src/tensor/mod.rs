@@ -7,8 +7,8 @@ mod number;
 mod ragged;
 mod value;
 
-pub(crate) use jagged::strided_nested;
 pub use jagged::{JaggedTensor, PaddingSide};
+pub(crate) use jagged::{pad_rows, strided_nested};
 pub use multi_nested::{CellIndex, MultiNestedTensor};
 pub use non_tensor::NonTensorStack;
 pub use number::Number;

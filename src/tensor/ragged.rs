@@ -5,8 +5,17 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::ffi;
+use crate::ffi::{self, Run};
 use crate::index::{Selection, elements};
+
+/// Offsets of any dtype of integers as `int64`; others as they are, for [`check`] to refuse.
+pub(super) fn widened(offsets: Tensor) -> Result<Tensor> {
+    ensure_dense(&offsets, "offsets")?;
+    match offsets.f_kind()? {
+        Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int => Ok(offsets.f_to_kind(Kind::Int64)?),
+        _ => Ok(offsets),
+    }
+}
 
 /// Fails unless `offsets` is `int64[cells + 1]`, starts at 0, never falls, ends at the length of `values`, and
 /// lies on their device. An error names the row, each of `num_cols` cells.
@@ -23,7 +32,7 @@ pub(super) fn check(values: &Tensor, offsets: &Tensor, num_cols: i64) -> Result<
     }
     if offsets.f_kind()? != Kind::Int64 || offsets.dim() != 1 || offsets.size()[0] == 0 {
         return Err(Error::shape(format!(
-            "offsets are {}{:?}; they must be int64 of one dim, with at least one number",
+            "offsets are {}{:?}; they must be integers of one dim, with at least one number",
             DType::from(offsets.f_kind()?),
             offsets.size()
         )));
@@ -133,15 +142,18 @@ pub(super) fn gather(values: &Tensor, starts: &Tensor, ends: &Tensor) -> Result<
     if starts.device() == Device::Cpu {
         let (from, to): (Vec<i64>, Vec<i64>) = (elements(starts)?, elements(ends)?);
         // One by one, elements take their places, and eight bytes each to say so: far longer than a run takes to copy.
-        if let Some(copy) = ffi::copy_runs(values, &from, &to)? {
-            let mut offsets = Vec::with_capacity(from.len() + 1);
-            offsets.push(0i64);
-            // Their sum was counted before they were copied.
-            offsets.extend(from.iter().zip(&to).scan(0, |end, (from, to)| {
-                *end += to - from;
-                Some(*end)
-            }));
-            return Ok((copy, Tensor::f_from_slice(&offsets)?));
+        let lengths = from.iter().zip(&to).map(|(start, end)| end.checked_sub(*start));
+        let mut bounds = Vec::with_capacity(from.len() + 1);
+        bounds.push(0i64);
+        let mut total = 0i64;
+        for length in lengths {
+            let end = length.and_then(|length| total.checked_add(length));
+            total = end.ok_or_else(|| Error::shape("more rows than can be counted"))?;
+            bounds.push(total);
+        }
+        let runs = from.iter().zip(&to).map(|(start, end)| Run { source: 0, start: *start, end: *end });
+        if let Some(copy) = ffi::copy_runs(&[values], total, runs)? {
+            return Ok((copy, Tensor::f_from_slice(&bounds)?));
         }
     }
     let offsets = offsets(&ends.f_sub(starts)?)?;

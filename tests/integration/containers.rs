@@ -294,7 +294,19 @@ fn offsets_must_fit() {
     };
     let three = || longs(&[1, 2, 3]);
     refused(three(), longs(&[]), "at least one number");
-    refused(three(), longs(&[0, 3]).to_kind(Kind::Int), "must be int64");
+    for kind in [Kind::Float, Kind::Bool, Kind::ComplexFloat] {
+        refused(three(), longs(&[0, 1]).to_kind(kind), "must be integers");
+    }
+    for kind in [Kind::Uint8, Kind::Int8, Kind::Int16, Kind::Int] {
+        let offsets = longs(&[0, 2, 2, 3]).to_kind(kind);
+        let jagged = JaggedTensor::try_new(three(), offsets.shallow_clone()).unwrap();
+        assert_eq!(show_jagged(&jagged), "jag(int64[3](1, 2, 3); 0, 2, 2, 3)");
+        assert_eq!((jagged.offsets().kind(), offsets.kind()), (Kind::Int64, kind), "widened, not changed");
+        refused(three(), longs(&[0, 2, 1, 3]).to_kind(kind), "fall from 2 to 1");
+        refused(three(), longs(&[1, 3]).to_kind(kind), "start at 1");
+        refused(three(), longs(&[0, 4]).to_kind(kind), "end at 4");
+    }
+    refused(three(), longs(&[0, -1, 3]).to_kind(Kind::Int16), "fall from 0 to -1");
     refused(three(), longs(&[0, 3]).reshape([1, 2]), "of one dim");
     refused(three(), longs(&[1, 3]), "start at 1");
     refused(three(), longs(&[-1, 3]), "start at -1");

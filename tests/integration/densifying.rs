@@ -22,7 +22,7 @@ fn dense_forms_have_the_keys_of_any_member() {
     let expected = "{a: jag(int64[1](1); 0, 1, 1), b: jag(int64[3](1, 2, 1); 0, 2, 3), \
                     d: {e: int64[2, 1](1, 2)}, c: jag(int64[2](1, 2); 0, 0, 2)}";
     assert_eq!(show(&dense), expected);
-    assert_eq!((dense.names(), dense.is_lazy()), (vec![Some("t".to_owned())], false));
+    assert_eq!((dense.names().unwrap(), dense.is_lazy()), (vec![Some("t".to_owned())], false));
     let dense = stack.densify(Ragged::Padded { side: PaddingSide::Left, value: (-1).into() }).unwrap();
     let expected = "{a: int64[2, 1](1, -1), b: int64[2, 2](1, 2, -1, 1), d: {e: int64[2, 1](1, 2)}, \
                     c: int64[2, 2](-1, -1, 1, 2)}";

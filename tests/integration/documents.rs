@@ -75,7 +75,7 @@ fn lists_are_assigned_to_keys() {
 fn lazy_stacks_from_dicts_and_lists() {
     let lists = || [[("a", zeros(&[3]))], [("a", zeros(&[4]))]];
     let stack = LazyStackBuilder::from_list(lists()).unwrap().stack_dim_name("t").build().unwrap();
-    assert_eq!((stack.batch_size(), stack.names()), (vec![2], vec![Some("t".to_owned())]));
+    assert_eq!((stack.batch_size(), stack.names().unwrap()), (vec![2], vec![Some("t".to_owned())]));
     assert_eq!(stack.index(1).unwrap().tensor("a").unwrap().size(), [4]);
     let stack = LazyStackBuilder::from_list(lists()).unwrap().auto_batch_size(None).build().unwrap();
     assert_eq!(stack.batch_size(), [2, -1]);

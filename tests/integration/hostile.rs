@@ -50,6 +50,12 @@ fn nested_tensors_are_refused() {
         batch(&[1, 2]).masked_fill(&nested(), 1).map(drop),
         batch(&[1, 2]).where_self(&nested(), 1).map(drop),
         TensorDict::new([2]).set_list("x", vec![Tensor::new(), Tensor::new()]),
+        batch(&[1, 2]).put_at(0.., &nested()),
+        stack().put_at(0, &Tensor::new()),
+        batch(&[1, 2]).apply_with(&[], Some(&[]), |_, _| Ok(nested())).map(drop),
+        stack().apply_with(&[], Some(&[2]), |_, _| Ok(Tensor::new())).map(drop),
+        stack().get_jagged_or("x", &nested()).map(drop),
+        stack().get_jagged_or("x", &Tensor::new()).map(drop),
     ];
     for (at, refused) in refused.into_iter().enumerate() {
         assert!(refused.unwrap_err().is_shape(), "{at}");
@@ -74,6 +80,10 @@ fn tensors_resized_behind_the_dict() {
         batch(&[1, 2, 3]).put_at([0, 2], &made()),
         made().gather(0, &longs(&[1])).map(drop),
     ];
+    let spread = [made().put_at(.., &longs(&[3, 4])), made().put_at([1, 0], &longs(&[3])), made().put_at(.., 1)];
+    assert!(spread.iter().all(Result::is_err), "{spread:?}");
+    let first = |tensor: &Tensor, _: &[Tensor]| Ok(tensor.f_select(0, 0)?);
+    assert_eq!(made().apply_with(&[], Some(&[]), first).unwrap_err().nested_key(), Some(&"x".into()));
     for (at, refused) in refused.into_iter().enumerate() {
         let error = refused.unwrap_err();
         let text = error.to_string();
@@ -118,6 +128,8 @@ fn more_places_than_memory() {
         let error = refused.unwrap_err();
         assert!(error.is_shape() && error.to_string().contains("memory"), "{at}: {error}");
     }
+    td().put_at(.., 1).unwrap();
+    assert!(td().put_at(.., &floats(&[2])).unwrap_err().is_shape());
     assert_eq!(td().repeat_interleave(0, 0).unwrap().batch_size(), [0]);
     let step = i64::MAX;
     assert!(TensorDict::new([-1]).index(Index::Slice { start: Some(0), stop: None, step }).is_err());
@@ -189,6 +201,8 @@ fn writes_are_whole_or_none() {
     let mut source = batch(&[7, 8]);
     source.set("x", floats(&[2])).unwrap();
     assert!(td.put_at(.., &source).unwrap_err().is_shape());
+    assert!(td.put_at([1, 0], &longs(&[5, 6])).unwrap_err().is_shape());
+    assert!(td.put_at(1, 5).unwrap_err().is_shape());
     assert_eq!(show(&td), "{a: int64[2](1, 2), x: float32[2](1, 1)}");
 
     let mut td = batch(&[1, 2]);
@@ -225,6 +239,10 @@ fn locked_members_stay_locked() {
     assert!(stack.edit_member(0, |member| member.set("z", longs(&[1]))).unwrap_err().is_lock());
     stack.edit_member(0, |member| member.set_("a", longs(&[5]))).unwrap();
     assert!(stack.members()[0].is_locked());
+    stack.put_at((), &longs(&[8, 9]).reshape([2, 1])).unwrap();
+    assert_eq!(show(&stack), "{a: int64[2, 1](8, 9)}");
+    let applied = stack.apply_with(&[&stack], None, |tensor, _| Ok(tensor.shallow_clone())).unwrap();
+    assert!(!applied.is_locked() && !applied.members()[0].is_locked() && stack.members()[0].is_locked());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use tch::{Device, Kind, Tensor};
 use tensorquery::{Entry, Error, Index, Indices, JaggedTensor, NonTensorStack, TensorDict};
 
+use crate::key_ops;
 use crate::show::{show, show_entry, show_tensor};
 
 fn longs(values: &[i64]) -> Tensor {
@@ -248,7 +249,7 @@ fn nothing_is_written_if_a_part_can_not_be() {
         for index in [Indices::from(..2), [0, 1].into()] {
             let error = dict.put_at(index.clone(), &source).unwrap_err();
             assert!(error.to_string().contains("'b'") && error.to_string().contains(word), "{error}");
-            assert!(dict.fill_at(index, 5).is_err());
+            assert!(dict.put_at(index, 5).is_err());
             assert_eq!(show(&dict), before);
         }
     }
@@ -297,17 +298,67 @@ fn numbers_are_written_to_all_tensors() {
     dict.set(["n", "y"], Tensor::zeros([3, 2], (Kind::Float, Device::Cpu))).unwrap();
     dict.set("s", words(&["a", "b", "c"])).unwrap();
     dict.lock();
-    dict.fill_at([2, 0], 0.5).unwrap();
+    dict.put_at([2, 0], 0.5).unwrap();
     let expected = r#"{x: int64[3](0, 2, 0), n: {y: float32[3, 2](0.5, 0.5, 0, 0, 0.5, 0.5)}, s: nts("a", "b", "c")}"#;
     assert_eq!(show(&dict), expected);
-    assert!(dict.fill_at(0, f64::NAN).unwrap_err().is_overflow());
-    assert!(dict.fill_at(3, 1).unwrap_err().is_index());
+    assert!(dict.put_at(0, f64::NAN).unwrap_err().is_overflow());
+    assert!(dict.put_at(3, 1).unwrap_err().is_index());
     assert_eq!(show(&dict), expected);
     let mut stack = stack(1);
     stack.edit_member(0, |member| member.set("own", longs(&[1, 2, 3]))).unwrap();
-    stack.fill_at((1.., ..), -1).unwrap();
+    stack.put_at((1.., ..), -1).unwrap();
     assert_eq!(show(&stack), "{a: int64[3, 2](0, 100, -1, -1, -1, -1)}");
     assert_eq!(show(&stack.members()[0]), "{a: int64[3](0, -1, -1), own: int64[3](1, -1, -1)}");
+}
+
+#[test]
+fn tensors_over_the_part_are_written_to_all_tensors() {
+    let jagged = JaggedTensor::try_new(longs(&[1, 2, 3, 4]), longs(&[0, 2, 3, 4])).unwrap();
+    let entries = [("x", longs(&[1, 2, 3]).into()), ("j", jagged.into()), ("s", words(&["a", "b", "c"]).into())];
+    let mut dict = key_ops::dict(&[3], entries);
+    dict.set(["n", "y"], Tensor::zeros([3, 2], (Kind::Float, Device::Cpu))).unwrap();
+    dict.lock();
+    let x = dict.tensor("x").unwrap();
+    dict.put_at([2, 0], &Tensor::from_slice(&[7.5f32, -8.0])).unwrap();
+    let expected = r#"{x: int64[3](-8, 2, 7), j: jag(int64[4](-8, -8, 3, 7); 0, 2, 3, 4), s: nts("a", "b", "c"), n: {y: float32[3, 2](-8, -8, 0, 0, 7.5, 7.5)}}"#;
+    assert_eq!((show(&dict).as_str(), x.int64_value(&[0])), (expected, -8));
+    // What doesn't fit is refused, and nothing is written.
+    let nested = JaggedTensor::from_rows(&[longs(&[1])]).unwrap().to_strided_nested().unwrap();
+    for wrong in [longs(&[1, 2, 3]), longs(&[1, 2]).reshape([2, 1]), longs(&[]), Tensor::new(), nested] {
+        refused(&dict.put_at([2, 0], &wrong).unwrap_err(), Error::is_shape, &[]);
+    }
+    refused(&dict.put_at(3, &longs(&[1])).unwrap_err(), Error::is_index, &[]);
+    assert_eq!(show(&dict), expected);
+    // One for all, of no part, of a place named twice, and of storage that is written to.
+    dict.put_at([0, 0], &longs(&[4, 5])).unwrap();
+    dict.put_at(1..1, &longs(&[])).unwrap();
+    dict.put_at(1, &longs(&[6]).get(0)).unwrap();
+    assert_eq!(show(&dict.select(["x"]).unwrap()), "{x: int64[3](5, 6, 7)}");
+    dict.put_at([0, 1, 2], &x.flip([0])).unwrap();
+    let shared = x.narrow(0, 0, 2);
+    dict.put_at(1.., &shared).unwrap();
+    assert_eq!(
+        show(&dict.select(["x", "j"]).unwrap()),
+        "{x: int64[3](7, 7, 6), j: jag(int64[4](7, 7, 7, 6); 0, 2, 3, 4)}"
+    );
+    // Members get their pieces, also for what they alone have.
+    for dim in [0, 1] {
+        let mut stack = stack(dim);
+        stack.edit_member(0, |member| member.set("own", longs(&[1, 2, 3]))).unwrap();
+        let index: Indices = if dim == 0 { (.., 1..).into() } else { (1.., ..).into() };
+        let values = longs(&[1, 2, 3, 4]).reshape([2, 2]);
+        stack.put_at(index, &if dim == 0 { values } else { values.tr() }).unwrap();
+        assert_eq!(show(&stack.members()[0]), "{a: int64[3](0, 1, 2), own: int64[3](1, 1, 2)}");
+        assert_eq!(show(&stack.members()[1]), "{a: int64[3](100, 3, 4)}");
+    }
+    // A leaf that gradients are recorded for isn't written to.
+    let mut leaf = member(&[1, 2, 3]);
+    let weights = Tensor::zeros([3], (Kind::Float, Device::Cpu)).set_requires_grad(true);
+    leaf.set("w", weights.shallow_clone()).unwrap();
+    assert_eq!(leaf.put_at(1.., &longs(&[8, 9])).unwrap_err().kind(), "libtorch");
+    assert_eq!(show(&leaf.select(["a"]).unwrap()), "{a: int64[3](1, 2, 3)}");
+    tch::no_grad(|| leaf.put_at(1.., &longs(&[8, 9])).unwrap());
+    assert_eq!(show(&leaf), "{a: int64[3](1, 8, 9), w: float32[3](0, 8, 9)}");
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn names_follow() {
     let name = |text: &str| Some(text.to_owned());
     let mut dict = TensorDict::new([2, 3]);
     dict.set_names([Some("a"), Some("b")]).unwrap();
-    let names = |index: Indices| dict.index(index).unwrap().names();
+    let names = |index: Indices| dict.index(index).unwrap().names().unwrap();
     assert_eq!(names(0.into()), [name("b")]);
     assert_eq!(names((.., 0).into()), [name("a")]);
     assert_eq!(names(Index::NewAxis.into()), [None, name("a"), name("b")]);
@@ -197,7 +197,7 @@ fn names_follow() {
     assert_eq!(names((.., 1..).into()), [name("a"), name("b")]);
     assert_eq!(names(([0, 1], [1, 2]).into()), [None]);
     let stack = LazyStackBuilder::new([member(&[1, 2]), member(&[3, 4])]).stack_dim_name("s").build().unwrap();
-    let names = |index: Indices| stack.index(index).unwrap().names();
+    let names = |index: Indices| stack.index(index).unwrap().names().unwrap();
     assert_eq!(names(0.into()), [None]);
     assert_eq!(names((.., 0).into()), [name("s")]);
     assert_eq!(names((1..).into()), [name("s"), None]);
@@ -322,7 +322,7 @@ fn errors_name_the_callers_dim_and_the_member() {
     refused(stack.index((.., .., -4)), &["row -4 is out of bounds", "dim 2"]);
     refused(stack.index(2), &["row 2 is out of bounds", "dim 0"]);
     refused(stack.index((.., [0, 3])), &["row 3 is out of bounds", "dim 1, member 1"]);
-    let error = stack.fill_at((.., 3), 1).unwrap_err();
+    let error = stack.put_at((.., 3), 1).unwrap_err();
     assert!(error.is_index() && error.to_string().contains("dim 1, member 1"), "{error}");
     let error = stack.set_at("a", longs(&[1, 1, 1]), (.., 3)).unwrap_err();
     assert!(error.is_index() && error.to_string().contains("dim 1, member 1"), "{error}");
@@ -367,7 +367,7 @@ fn stacks_without_members() {
     ] {
         let part = empty.index(index).unwrap();
         assert_eq!((part.batch_size(), part.stack_dim()), (batch_size, Some(stack_dim)));
-        assert_eq!(part.names()[stack_dim].as_deref(), Some("s"));
+        assert_eq!(part.names().unwrap()[stack_dim].as_deref(), Some("s"));
     }
     refused(empty.index(3), &["row 3 is out of bounds for a batch of 3"]);
     refused(empty.index((.., 0)), &["row 0 is out of bounds for a batch of 0"]);

@@ -6,11 +6,11 @@ use tensorquery::{DType, Error, Index, JaggedTensor, PaddingSide};
 
 use crate::show::{show_jagged, show_tensor};
 
-fn longs(values: &[i64]) -> Tensor {
+pub(crate) fn longs(values: &[i64]) -> Tensor {
     Tensor::from_slice(values)
 }
 
-fn rows(lists: &[&[i64]]) -> JaggedTensor {
+pub(crate) fn rows(lists: &[&[i64]]) -> JaggedTensor {
     JaggedTensor::from_rows(&lists.iter().map(|list| longs(list)).collect::<Vec<_>>()).unwrap()
 }
 
@@ -19,18 +19,18 @@ fn numbers(tensor: &Tensor) -> Vec<i64> {
 }
 
 /// `[1, 2], [], [3]`
-fn j() -> JaggedTensor {
+pub(crate) fn j() -> JaggedTensor {
     rows(&[&[1, 2], &[], &[3]])
 }
 
 /// Three rows of pairs.
-fn pairs() -> JaggedTensor {
+pub(crate) fn pairs() -> JaggedTensor {
     let values = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).reshape([3, 2]);
     JaggedTensor::try_new(values, longs(&[0, 1, 1, 3])).unwrap()
 }
 
 #[track_caller]
-fn fails<T>(result: Result<T, Error>, is: fn(&Error) -> bool, text: &str) {
+pub(crate) fn fails<T>(result: Result<T, Error>, is: fn(&Error) -> bool, text: &str) {
     let error = result.err().unwrap();
     assert!(is(&error) && error.to_string().contains(text), "{error} ({})", error.kind());
 }

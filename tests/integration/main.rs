@@ -29,6 +29,7 @@ mod html;
 mod indexed_writes;
 mod indexing;
 mod jagged;
+mod jagged_rows;
 mod key_ops;
 mod lazy_stack_vectors;
 mod lazy_stacks;

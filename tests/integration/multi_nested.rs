@@ -228,8 +228,12 @@ fn construction_is_checked() {
     let error = new(2, 2, three(), longs(&[0, 2, 2, 1, 3])).unwrap_err();
     assert_eq!((error.is_shape(), error.row(), error.to_string().contains("fall from 2 to 1")), (true, Some(1), true));
     fails(new(1, 2, three(), longs(&[0, i64::MAX, i64::MIN])), shape, "fall from");
-    fails(new(1, 2, three(), longs(&[0, 2, 3]).to_kind(Kind::Int)), shape, "must be int64");
-    fails(new(1, 2, three(), longs(&[0, 2, 3]).to_kind(Kind::Float)), shape, "must be int64");
+    for kind in [Kind::Uint8, Kind::Int8, Kind::Int16, Kind::Int] {
+        let widened = new(1, 2, three(), longs(&[0, 2, 3]).to_kind(kind)).unwrap();
+        assert_eq!((widened.offset().kind(), numbers(widened.offset())), (Kind::Int64, vec![0, 2, 3]), "{kind:?}");
+    }
+    fails(new(1, 2, three(), longs(&[0, -1, 3]).to_kind(Kind::Int8)), shape, "fall from 0 to -1");
+    fails(new(1, 2, three(), longs(&[0, 2, 3]).to_kind(Kind::Float)), shape, "must be integers");
     fails(new(1, 2, three(), longs(&[0, 2, 3]).reshape([3, 1])), shape, "of one dim");
     fails(new(1, 2, three(), longs(&[])), shape, "at least one number");
     fails(new(1, 2, three().reshape([3, 1]), longs(&[0, 2, 3])), shape, "must be of one dim");

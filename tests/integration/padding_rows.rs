@@ -25,7 +25,10 @@ fn padding_batch_dims() {
     let mut named = dict(&[2], [("f", floats(&[1.0, 2.0]).into())]);
     named.set_names([Some("row")]).unwrap();
     let padded = named.pad(&[(0, 1)], f64::NAN).unwrap();
-    assert_eq!((show(&padded).as_str(), padded.names()), ("{f: float32[3](1, 2, NaN)}", named.names()));
+    assert_eq!(
+        (show(&padded).as_str(), padded.names().unwrap()),
+        ("{f: float32[3](1, 2, NaN)}", named.names().unwrap())
+    );
 
     for wrong in [vec![(-1, 0)], vec![(0, i64::MIN)], vec![(0, 0), (0, 0)]] {
         assert!(sample().pad(&wrong, 0).unwrap_err().is_shape(), "{wrong:?}");
@@ -56,7 +59,10 @@ fn shares_along_a_dim() {
     };
     let across = stack.softmax(0).unwrap();
     close(&across, &[0.25, 0.5, 0.75, 0.5]);
-    assert_eq!((across.stack_dim(), across.names(), across.members()[1].len()), (Some(0), stack.names(), 2));
+    assert_eq!(
+        (across.stack_dim(), across.names().unwrap(), across.members()[1].len()),
+        (Some(0), stack.names().unwrap(), 2)
+    );
     let within = stack.softmax(-1).unwrap();
     close(&within, &[0.5, 0.5, 0.75, 0.25]);
     assert_eq!((within.is_lazy(), within.members()[1].len()), (true, 3), "what one member has counts");

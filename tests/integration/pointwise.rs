@@ -70,33 +70,86 @@ fn leaving_leaves_out() {
 }
 
 #[test]
-fn applying_to_pairs() {
-    let sum = |a: &Tensor, b: &Tensor| -> Result<Tensor> { Ok(a.f_add(b)?) };
-    let twice = sample().apply_pair(&sample(), sum).unwrap();
+fn applying_with_others() {
+    let sum = |tensor: &Tensor, others: &[Tensor]| -> Result<Tensor> {
+        others.iter().try_fold(tensor.shallow_clone(), |sum, other| Ok(sum.f_add(other)?))
+    };
+    let twice = sample().apply_with(&[&sample()], None, sum).unwrap();
     assert_eq!(show(&twice), show(&sample().apply(doubled).unwrap()));
-    let exclusive = ragged().apply_pair(&ragged(), sum).unwrap();
+    assert_eq!(show(&sample().apply_with(&[], None, sum).unwrap()), SAMPLE);
+    let thrice = sample().apply_with(&[&sample(), &twice], None, |tensor, others| sum(tensor, &others[1..])).unwrap();
+    assert_eq!(show(&thrice.select(["x"]).unwrap()), "{x: int64[2](3, 6)}");
+    let exclusive = ragged().apply_with(&[&ragged()], None, sum).unwrap();
     assert_eq!(show_members(&exclusive), show_members(&ragged().apply(doubled).unwrap()));
-    // The other may have more keys, not fewer; one of both may be dense.
+    // The other may have more keys, not fewer; any may be dense.
     let numbers = sample().select(["x"]).unwrap();
-    assert_eq!(show(&numbers.apply_pair(&sample(), sum).unwrap()), "{x: int64[2](2, 4)}");
-    assert!(is_key_error_at(&sample().apply_pair(&numbers, sum).unwrap_err(), "j"));
+    assert_eq!(show(&numbers.apply_with(&[&sample()], None, sum).unwrap()), "{x: int64[2](2, 4)}");
+    assert!(is_key_error_at(&sample().apply_with(&[&sample(), &numbers], None, sum).unwrap_err(), "j"));
     let stacked = TensorDict::lazy_stack(sample().unbind(0).unwrap(), 0).unwrap();
-    for (one, two) in [(&sample(), &stacked), (&stacked, &sample())] {
-        let summed = one.apply_pair(two, sum).unwrap();
+    for (one, others) in [(&sample(), [&sample(), &stacked]), (&stacked, [&sample(), &stacked])] {
+        let summed = one.apply_with(&others, None, sum).unwrap();
         assert!(summed.is_lazy());
         assert_eq!(
             show_members(&summed)[1],
-            r#"{x: int64[](4), j: int64[1](6), s: nts("b"), n: {y: int64[](8), t: nts("q")}}"#
+            r#"{x: int64[](6), j: int64[1](9), s: nts("b"), n: {y: int64[](12), t: nts("q")}}"#
         );
     }
-    let error = sample().apply_pair(&TensorDict::new([3]), sum).unwrap_err();
+    let error = sample().apply_with(&[&sample(), &TensorDict::new([3])], None, sum).unwrap_err();
     assert!(error.is_shape() && error.to_string().contains("[2] here, [3]"), "{error}");
     let mut other = sample();
     other.set("j", jagged(&[1, 2, 3], &[0, 1, 3])).unwrap();
-    let error = sample().apply_pair(&other, sum).unwrap_err();
+    let error = sample().apply_with(&[&other], None, sum).unwrap_err();
     assert!(error.is_shape() && error.nested_key() == Some(&"j".into()) && error.row() == Some(0), "{error}");
     other.set("j", longs(&[1, 2])).unwrap();
-    assert!(is_key_error_at(&sample().apply_pair(&other, sum).unwrap_err(), "j"));
+    assert!(is_key_error_at(&sample().apply_with(&[&other], None, sum).unwrap_err(), "j"));
+}
+
+#[test]
+fn applying_under_another_batch_size() {
+    let numbers = sample().exclude(["j"]).filter_non_tensor();
+    let first = |tensor: &Tensor, _: &[Tensor]| Ok(tensor.f_select(0, 0)?);
+    let gives = |dict: &TensorDict, sizes: &[i64], expected: &str| {
+        let applied = dict.apply_with(&[], Some(sizes), first).unwrap();
+        assert_eq!(
+            (show(&applied).as_str(), applied.batch_size(), applied.is_lazy()),
+            (expected, sizes.to_vec(), false)
+        );
+    };
+    gives(&numbers, &[], "{x: int64[](1), n: {y: int64[](3)}}");
+    assert_eq!(numbers.apply_with(&[], Some(&[]), first).unwrap().dict("n").unwrap().batch_size(), [] as [i64; 0]);
+    // More dims than before, with another beside it, and of nothing at all.
+    let pairs = |tensor: &Tensor, others: &[Tensor]| Ok(Tensor::f_stack(&[tensor, &others[0]], 1)?);
+    let paired = numbers.apply_with(&[&numbers], Some(&[2, 2]), pairs).unwrap();
+    assert_eq!(show(&paired), "{x: int64[2, 2](1, 1, 2, 2), n: {y: int64[2, 2](3, 3, 4, 4)}}");
+    assert_eq!(TensorDict::new([3]).apply_with(&[], Some(&[7]), first).unwrap().batch_size(), [7]);
+    // Stacks are read whole: what all members have, where it can be stacked.
+    let stack = TensorDict::lazy_stack(numbers.unbind(0).unwrap(), 0).unwrap();
+    gives(&stack, &[], "{x: int64[](1), n: {y: int64[](3)}}");
+    let both = [&numbers, &stack].map(|dict| dict.apply_with(&[&stack], Some(&[2, 2]), pairs).unwrap());
+    assert_eq!(both.map(|dict| show(&dict)), [show(&paired), show(&paired)]);
+    let uneven = lazy([dict(&[], [at("a", &[1])]), dict(&[], [at("a", &[1, 2]), at("b", &[3])])], 0);
+    let error = uneven.apply_with(&[], Some(&[]), first).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"a".into()), "{error}");
+    // What doesn't have the other batch size is refused, what stays as well; jagged rows stay rows.
+    let kept = |tensor: &Tensor, _: &[Tensor]| Ok(tensor.shallow_clone());
+    assert_eq!(show(&sample().apply_with(&[], Some(&[]), kept).unwrap()), SAMPLE);
+    for (sizes, key) in [([3].as_slice(), "x"), (&[2, 1], "x"), (&[-1], "x")] {
+        let error = sample().apply_with(&[], Some(sizes), kept).unwrap_err();
+        assert!(error.is_shape() && error.nested_key() == Some(&key.into()), "{error}");
+    }
+    let error = sample().select(["s"]).unwrap().apply_with(&[], Some(&[3]), kept).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"s".into()), "{error}");
+    let error = sample().apply_with(&[], Some(&[]), first).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"j".into()), "{error}");
+    let error = numbers.apply_with(&[], Some(&[]), |_, _| Ok(Tensor::new())).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"x".into()), "{error}");
+    // Below, batch sizes may differ where the dims above agree.
+    let below = |sizes: &[i64]| {
+        let inner = dict(sizes, [("y", Tensor::zeros(sizes, (Kind::Float, tch::Device::Cpu)).into())]);
+        dict(&[2], [("n", inner.into())])
+    };
+    let error = below(&[2, 3]).apply_with(&[&below(&[2, 1])], Some(&[2]), kept).unwrap_err();
+    assert!(error.is_shape() && error.nested_key() == Some(&"n".into()), "{error}");
 }
 
 #[test]
@@ -238,21 +291,21 @@ fn locks_and_names_of_results() {
     let named = [Some("s".to_owned())];
     for made in [stack.add(1), stack.neg(), stack.to_dtype(Kind::Float), stack.clamp(0, 1)] {
         let made = made.unwrap();
-        assert_eq!((made.is_locked(), made.names()), (true, named.to_vec()));
+        assert_eq!((made.is_locked(), made.names().unwrap()), (true, named.to_vec()));
     }
     let mask = Tensor::from_slice(&[true, false]);
     for made in [stack.apply(doubled), stack.deep_clone(), stack.masked_fill(&mask, 0), stack.zeros_like()] {
         let made = made.unwrap();
-        assert_eq!((made.is_locked(), made.names()), (false, named.to_vec()));
+        assert_eq!((made.is_locked(), made.names().unwrap()), (false, named.to_vec()));
     }
     let even = stack.exclude(["a", "b"]);
-    assert_eq!(even.eq_elements(1).unwrap().names(), [None]);
-    assert_eq!(even.contiguous().unwrap().names(), [None], "only the stack dim had a name");
-    assert_eq!(even.reduce_dim(Reduction::Sum, 0, true).unwrap().names(), [None]);
+    assert_eq!(even.eq_elements(1).unwrap().names().unwrap(), [None]);
+    assert_eq!(even.contiguous().unwrap().names().unwrap(), [None], "only the stack dim had a name");
+    assert_eq!(even.reduce_dim(Reduction::Sum, 0, true).unwrap().names().unwrap(), [None]);
     let mut both_named = lazy([TensorDict::new([1]), TensorDict::new([1])], 0);
     both_named.set_names([Some("s"), Some("t")]).unwrap();
-    assert_eq!(both_named.contiguous().unwrap().names(), [Some("s".to_owned()), Some("t".to_owned())]);
-    assert_eq!(both_named.empty().names(), both_named.names());
+    assert_eq!(both_named.contiguous().unwrap().names().unwrap(), [Some("s".to_owned()), Some("t".to_owned())]);
+    assert_eq!(both_named.empty().names().unwrap(), both_named.names().unwrap());
 }
 
 #[test]

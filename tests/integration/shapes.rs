@@ -364,18 +364,18 @@ fn names_after_operations() {
     let name = |text: &str| Some(text.to_owned());
     for mut dict in [dense(&[2, 3]), lazy(&[2, 3], 0)] {
         dict.set_names([Some("a"), Some("b")]).unwrap();
-        assert_eq!(dict.transpose(0, 1).unwrap().names(), [name("b"), name("a")]);
-        assert_eq!(dict.unsqueeze(0).unwrap().names(), [None, name("a"), name("b")]);
-        assert_eq!(dict.reshape(&[6]).unwrap().names(), [None]);
-        assert_eq!(dict.flip(&[0]).unwrap().names(), [name("a"), name("b")]);
-        assert_eq!(dict.split(&[1, 1], 0).unwrap()[0].names(), [name("a"), name("b")]);
-        assert_eq!(dict.unbind(0).unwrap()[0].names(), [name("b")]);
-        assert_eq!(dict.to_lazy_stack(1).unwrap().names(), [name("a"), name("b")]);
-        assert_eq!(dict.reshape(&[2, 3, 1]).unwrap().names(), [None, None, None]);
-        assert_eq!(dict.unflatten(0, &[1, 2]).unwrap().names(), [None, None, None]);
-        assert_eq!(dict.unsqueeze(0).unwrap().flatten(0, 1).unwrap().names(), [None, None]);
-        assert_eq!(dict.expand(&[4, 2, 3]).unwrap().names(), [None, name("a"), name("b")]);
-        assert_eq!(dict.unsqueeze(1).unwrap().squeeze(1).unwrap().names(), [name("a"), name("b")]);
+        assert_eq!(dict.transpose(0, 1).unwrap().names().unwrap(), [name("b"), name("a")]);
+        assert_eq!(dict.unsqueeze(0).unwrap().names().unwrap(), [None, name("a"), name("b")]);
+        assert_eq!(dict.reshape(&[6]).unwrap().names().unwrap(), [None]);
+        assert_eq!(dict.flip(&[0]).unwrap().names().unwrap(), [name("a"), name("b")]);
+        assert_eq!(dict.split(&[1, 1], 0).unwrap()[0].names().unwrap(), [name("a"), name("b")]);
+        assert_eq!(dict.unbind(0).unwrap()[0].names().unwrap(), [name("b")]);
+        assert_eq!(dict.to_lazy_stack(1).unwrap().names().unwrap(), [name("a"), name("b")]);
+        assert_eq!(dict.reshape(&[2, 3, 1]).unwrap().names().unwrap(), [None, None, None]);
+        assert_eq!(dict.unflatten(0, &[1, 2]).unwrap().names().unwrap(), [None, None, None]);
+        assert_eq!(dict.unsqueeze(0).unwrap().flatten(0, 1).unwrap().names().unwrap(), [None, None]);
+        assert_eq!(dict.expand(&[4, 2, 3]).unwrap().names().unwrap(), [None, name("a"), name("b")]);
+        assert_eq!(dict.unsqueeze(1).unwrap().squeeze(1).unwrap().names().unwrap(), [name("a"), name("b")]);
     }
 }
 

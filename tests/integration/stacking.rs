@@ -104,7 +104,7 @@ fn dense_where_they_can_be() {
 #[test]
 fn stacks_of_stacks_keep_names_and_entries() {
     let named = |name: &str| LazyStackBuilder::new([batch(&[1]), batch(&[2])]).stack_dim_name(name).build().unwrap();
-    let names = |items| TensorDict::maybe_dense_stack(items, 0).unwrap().names();
+    let names = |items| TensorDict::maybe_dense_stack(items, 0).unwrap().names().unwrap();
     assert_eq!(names([named("s"), named("s")]), [None, Some("s".to_owned()), None]);
     assert_eq!(names([named("s"), named("t")]), [None, None, None]);
     let mut extra = batch(&[3]);

@@ -93,9 +93,11 @@ fn unsafe_lives_in_one_folder() {
 #[test]
 fn the_readme_mentions_every_example_and_sql_file() {
     let readme = read("README.md");
-    for (folder, extension) in [("examples", "rs"), ("sql", "sql")] {
+    for (folder, extension) in [("examples", "rs"), ("examples/notebooks", "ipynb"), ("sql", "sql")] {
         let mut found = Vec::new();
         files(&root().join(folder), extension, &mut found);
+        // A crate that the notebooks use is no example.
+        found.retain(|path| !path.starts_with(root().join("examples/notebooks/shared")));
         assert!(!found.is_empty());
         for path in found {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -104,10 +106,11 @@ fn the_readme_mentions_every_example_and_sql_file() {
     }
 }
 
-/// Crates on top of ours hand on what our build script tells them; the three places name it alike.
+/// Crates on top of ours hand on what our build script tells them; all places name it alike.
 #[test]
 fn crates_on_top_are_told_how_to_link() {
     assert!(read("Cargo.toml").contains("links = \"tensorquery\""));
     assert!(read("build.rs").contains("cargo::metadata=LINK_ARGS="));
     assert!(read("README.md").contains("std::env::var(\"DEP_TENSORQUERY_LINK_ARGS\")"));
+    assert!(read("examples/notebooks/shared/build.rs").contains("env::var(\"DEP_TENSORQUERY_LINK_ARGS\")"));
 }

@@ -3,6 +3,7 @@
 mod nested;
 mod ops;
 mod padding;
+mod reduce;
 
 use tch::{Device, Kind, Tensor};
 
@@ -13,6 +14,7 @@ use crate::index::{Extent, Index, Selection, elements};
 
 pub(crate) use nested::strided_nested;
 pub use padding::PaddingSide;
+pub(crate) use padding::pad_rows;
 
 /// A tensor whose dim 1 is ragged: row `i` is `values[offsets[i]..offsets[i + 1]]`.
 ///
@@ -36,15 +38,15 @@ pub struct JaggedTensor {
 }
 
 impl JaggedTensor {
-    /// Puts values and offsets together.
+    /// Puts values and offsets together. Offsets of narrower integers are widened, those of `int64` share storage.
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error if `offsets` is not `int64` of one dim, doesn't start at 0,
-    /// falls somewhere, or doesn't end at the length of `values`; a [device](Error::is_device) error if
+    /// A [shape](Error::is_shape) error if `offsets` are not integers of one dim, don't start at 0,
+    /// fall somewhere, or don't end at the length of `values`; a [device](Error::is_device) error if
     /// the two are on different devices.
     pub fn try_new(values: Tensor, offsets: Tensor) -> Result<Self> {
-        let jagged = JaggedTensor { values, offsets };
+        let jagged = JaggedTensor { values, offsets: ragged::widened(offsets)? };
         jagged.validate()?;
         Ok(jagged)
     }
@@ -67,10 +69,17 @@ impl JaggedTensor {
     /// A [shape](Error::is_shape) error for a row without dims, undefined, nested, or with other dims than the
     /// first; a [device](Error::is_device) error if they are on different devices.
     pub fn from_rows(rows: &[Tensor]) -> Result<Self> {
+        for (at, row) in rows.iter().enumerate() {
+            ragged::ensure_dense(row, "rows").map_err(|error| error.at_row(at))?;
+        }
+        JaggedTensor::from_dense_rows(rows)
+    }
+
+    /// As [`from_rows`](Self::from_rows), of rows that are known to be neither undefined nor nested.
+    pub(crate) fn from_dense_rows(rows: &[Tensor]) -> Result<Self> {
         let mut lengths = Vec::with_capacity(rows.len());
         let mut first: Option<Vec<i64>> = None;
         for (at, row) in rows.iter().enumerate() {
-            ragged::ensure_dense(row, "rows").map_err(|error| error.at_row(at))?;
             let size = row.size();
             let Some((length, trailing)) = size.split_first() else {
                 return Err(Error::shape("a row has no dims; it needs at least one").at_row(at));

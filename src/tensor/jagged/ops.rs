@@ -1,6 +1,6 @@
 //! Jagged tensors joined, compared, and computed with.
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 use super::JaggedTensor;
 use crate::dtype::DType;
@@ -40,6 +40,42 @@ impl JaggedTensor {
         let values: Vec<&Tensor> = parts.iter().map(|part| &part.values).collect();
         let offsets = ragged::join(parts.iter().map(|part| &part.offsets))?;
         Ok(JaggedTensor::from_trusted(Tensor::f_cat(&values, 0)?, offsets))
+    }
+
+    /// The values where `mask` is true, each in its row: rows get shorter, none goes. `mask` is `bool[total]`, one for
+    /// each of the [values](Self::values). Values are copied; gradients flow back to them.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::JaggedTensor;
+    ///
+    /// let jagged = JaggedTensor::try_new(Tensor::from_slice(&[5i64, -1, 7]), Tensor::from_slice(&[0i64, 2, 3]))?;
+    /// let positive = jagged.filter(&jagged.values().f_gt(0)?)?;
+    /// assert_eq!(Vec::<i64>::try_from(positive.values()).unwrap(), [5, 7]);
+    /// assert_eq!(Vec::<i64>::try_from(positive.offsets()).unwrap(), [0, 1, 2]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [shape](Error::is_shape) error if `mask` isn't `bool` of one dim, as long as the values; a
+    /// [device](Error::is_device) error if it is on another device.
+    pub fn filter(&self, mask: &Tensor) -> Result<JaggedTensor> {
+        ragged::ensure_dense(mask, "mask")?;
+        ragged::ensure_one_device([&self.values, mask])?;
+        let total = self.values.size().first().copied().unwrap_or_default();
+        if mask.f_kind()? != Kind::Bool || mask.size() != [total] {
+            return Err(Error::shape(format!(
+                "the mask is {}{:?}; it must be bool[{total}], one for each value",
+                DType::from(mask.f_kind()?),
+                mask.size()
+            )));
+        }
+        // How many are true before each value, and before the end.
+        let before = mask.f_cumsum(0, Kind::Int64)?.f_constant_pad_nd([1, 0])?;
+        let offsets = before.f_index_select(0, &self.offsets)?;
+        let values = self.values.f_index_select(0, &mask.f_nonzero()?.f_squeeze_dim(1)?)?;
+        JaggedTensor::try_new(values, offsets)
     }
 
     /// The same rows with other values: what `map` makes of all values at once, as many as there were.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::JaggedTensor;
 use crate::error::{Error, Result};
+use crate::ffi::{self, Run};
 use crate::index::elements;
 use crate::tensor::{Number, ragged};
 
@@ -63,8 +64,12 @@ impl JaggedTensor {
     pub fn to_padded(&self, side: PaddingSide, value: impl Into<Number>, length: Option<i64>) -> Result<Tensor> {
         let (lengths, longest) = (self.lengths()?, self.max_length()?);
         let length = checked(length)?.unwrap_or(longest);
+        let value = value.into().to_tensor(self.values.f_kind()?, self.device())?;
+        if let Some(padded) = self.padded_by_run(side, &value, length)? {
+            return Ok(padded);
+        }
         if longest <= length {
-            return self.spread(&lengths, side, value.into(), length);
+            return self.spread(&lengths, side, &value, length);
         }
         let kept = lengths.f_clamp_max(length)?;
         let mut starts = self.offsets.f_narrow(0, 0, self.num_rows())?;
@@ -72,18 +77,27 @@ impl JaggedTensor {
             starts = starts.f_add(&lengths.f_sub(&kept)?)?;
         }
         let (values, offsets) = ragged::gather(&self.values, &starts, &starts.f_add(&kept)?)?;
-        JaggedTensor::from_trusted(values, offsets).spread(&kept, side, value.into(), length)
+        JaggedTensor::from_trusted(values, offsets).spread(&kept, side, &value, length)
+    }
+
+    /// As [`spread`](Self::spread) and cut to `width`, by run, where that can be.
+    fn padded_by_run(&self, side: PaddingSide, value: &Tensor, width: i64) -> Result<Option<Tensor>> {
+        if self.device() != Device::Cpu {
+            return Ok(None);
+        }
+        let bounds: Vec<i64> = elements(&self.offsets)?;
+        let rows: Vec<Run> = bounds.windows(2).map(|pair| Run { source: 0, start: pair[0], end: pair[1] }).collect();
+        pad_runs(vec![&self.values], &rows, side, value, width)
     }
 
     /// Each row in room for `width`, which all fit into.
-    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: Number, width: i64) -> Result<Tensor> {
+    fn spread(&self, lengths: &Tensor, side: PaddingSide, value: &Tensor, width: i64) -> Result<Tensor> {
         let rows = self.num_rows();
         let trailing = self.shape().split_off(2);
         let places = ragged::room(rows, width, &trailing)?;
         let sized = |leading: &[i64]| [leading, &trailing].concat();
-        let kind = self.values.f_kind()?;
-        let mut padded = Tensor::f_empty(sized(&[places]), (kind, self.device()))?;
-        let _ = padded.f_fill_tensor_(&value.to_tensor(kind, self.device())?)?;
+        let mut padded = Tensor::f_empty(sized(&[places]), (self.values.f_kind()?, self.device()))?;
+        let _ = padded.f_fill_tensor_(value)?;
         let places = ragged::positions(&starts(lengths, side, width)?, &self.offsets)?;
         ragged::scatter(&mut padded, places, &self.values)?;
         Ok(padded.f_reshape(sized(&[rows, width]))?)
@@ -124,9 +138,9 @@ impl JaggedTensor {
             let found = format!("a length of {} in rows of {width}", found[row]);
             return Err(Error::shape(found).at_row(row));
         }
-        let offsets = ragged::offsets(&lengths)?;
-        let places = ragged::positions(&starts(&lengths, side, width)?, &offsets)?;
-        Ok(JaggedTensor::from_trusted(padded.f_flatten(0, 1)?.f_index_select(0, &places)?, offsets))
+        let starts = starts(&lengths, side, width)?;
+        let (values, offsets) = ragged::gather(&padded.f_flatten(0, 1)?, &starts, &starts.f_add(&lengths)?)?;
+        Ok(JaggedTensor::from_trusted(values, offsets))
     }
 
     /// The elements of `padded` where `mask` is true. `padded` is `[rows, length, …]`, `mask` is
@@ -170,6 +184,54 @@ impl JaggedTensor {
             PaddingSide::Right => places.f_lt_tensor(&lengths)?,
             PaddingSide::Left => places.f_ge_tensor(&lengths.f_rsub_scalar(width)?)?,
         })
+    }
+}
+
+/// Tensors `[length, …]` as rows `[rows, width, …]` that all fit into, where they can be copied by run.
+pub(crate) fn pad_rows(rows: &[Tensor], side: PaddingSide, value: &Tensor, width: i64) -> Result<Option<Tensor>> {
+    let runs = rows.iter().enumerate().map(|(source, row)| {
+        let end = row.size().first().copied();
+        end.map(|end| Run { source, start: 0, end })
+    });
+    match runs.collect::<Option<Vec<_>>>() {
+        Some(runs) => pad_runs(rows.iter().collect(), &runs, side, value, width),
+        None => Ok(None),
+    }
+}
+
+/// Rows and what fills them up copied in turn: `[rows, width, …]`. Those that are longer are cut on the side of the
+/// padding. `None` where [`copy_runs`](ffi::copy_runs) has it.
+fn pad_runs(
+    sources: Vec<&Tensor>,
+    rows: &[Run],
+    side: PaddingSide,
+    value: &Tensor,
+    width: i64,
+) -> Result<Option<Tensor>> {
+    let Some(trailing) = sources.first().map(|first| first.size()).filter(|size| !size.is_empty()) else {
+        return Ok(None);
+    };
+    let trailing = &trailing[1..];
+    let count = rows.len() as i64;
+    let places = ragged::room(count, width, trailing)?;
+    let kept = |row: &Run| row.end.saturating_sub(row.start).min(width);
+    let gap = width - rows.iter().map(kept).min().unwrap_or(width).max(0);
+    let filler = value.f_expand([&[gap], trailing].concat(), false)?.f_contiguous()?;
+    let last = sources.len();
+    let mut sources = sources;
+    sources.push(&filler);
+    // Rows that another handle made end before they start are runs that don't exist.
+    let runs = rows.iter().flat_map(|row| {
+        let (Run { source, start, end }, kept) = (*row, kept(row));
+        let padding = Run { source: last, start: 0, end: width.saturating_sub(kept) };
+        match side {
+            PaddingSide::Right => [Run { source, start, end: start.saturating_add(kept) }, padding],
+            PaddingSide::Left => [padding, Run { source, start: end.saturating_sub(kept), end }],
+        }
+    });
+    match ffi::copy_runs(&sources, places, runs.filter(|run| run.start != run.end))? {
+        Some(padded) => Ok(Some(padded.f_reshape([&[count, width], trailing].concat())?)),
+        None => Ok(None),
     }
 }
 

@@ -48,15 +48,15 @@ pub struct MultiNestedTensor {
 }
 
 impl MultiNestedTensor {
-    /// Puts values and offset together.
+    /// Puts values and offset together. An offset of narrower integers is widened.
     ///
     /// # Errors
     ///
     /// A [shape](Error::is_shape) error if a size is negative, `values` has not one dim, or `offset` is not
-    /// `int64[num_rows * num_cols + 1]`, doesn't start at 0, falls somewhere, or doesn't end at the number of values;
+    /// `num_rows * num_cols + 1` integers, doesn't start at 0, falls somewhere, or doesn't end at the number of values;
     /// a [device](Error::is_device) error if the two are on different devices.
     pub fn try_new(num_rows: i64, num_cols: i64, values: Tensor, offset: Tensor) -> Result<Self> {
-        let mnt = MultiNestedTensor { num_rows, num_cols, values, offset };
+        let mnt = MultiNestedTensor { num_rows, num_cols, values, offset: ragged::widened(offset)? };
         mnt.validate()?;
         // Rows and columns of it are views, if it is contiguous.
         let offset = mnt.offset.f_contiguous()?;

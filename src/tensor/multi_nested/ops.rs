@@ -1,10 +1,11 @@
 //! Multi-nested tensors made dense, filled, joined and compared.
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::MultiNestedTensor;
 use crate::error::{Error, Result};
-use crate::index::{Extent, Index};
+use crate::ffi::{self, Run};
+use crate::index::{Extent, Index, elements, room};
 use crate::tensor::{JaggedTensor, Number, PaddingSide, ragged};
 
 impl MultiNestedTensor {
@@ -118,6 +119,10 @@ impl MultiNestedTensor {
         let kind = ragged::promoted(parts.iter().map(|(values, ..)| *values))?;
         let num_cols = total(parts.iter().map(|(.., cols)| *cols))?;
         let cells = num_rows.checked_mul(num_cols).ok_or_else(too_many)?;
+        let values = parts.iter().map(|(values, ..)| Ok(values.f_to_kind(kind)?)).collect::<Result<Vec<_>>>()?;
+        if let Some(joined) = rows_in_turn(&values, parts, num_rows)? {
+            return Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, joined));
+        }
         let lengths = parts
             .iter()
             .map(|(_, offset, cols)| -> Result<Tensor> { Ok(ragged::lengths(offset)?.f_reshape([num_rows, *cols])?) });
@@ -127,10 +132,10 @@ impl MultiNestedTensor {
         let size = total(parts.iter().map(|(values, ..)| values.size().first().copied().unwrap_or_default()))?;
         let mut joined = Tensor::f_empty([size], (kind, offset.device()))?;
         let mut col = 0;
-        for (values, offset, cols) in parts {
+        for (values, (_, offset, cols)) in values.iter().zip(parts) {
             let starts = starts.f_narrow(1, col, *cols)?.f_reshape([num_rows * cols])?;
             let places = ragged::positions(&starts, offset)?;
-            ragged::scatter(&mut joined, places, &values.f_to_kind(kind)?)?;
+            ragged::scatter(&mut joined, places, values)?;
             col += cols;
         }
         Ok(MultiNestedTensor::from_trusted(num_rows, num_cols, (joined, offset)))
@@ -157,6 +162,54 @@ impl MultiNestedTensor {
         let close = |left: &Tensor, right: &Tensor| Ok(left.f_allclose(right, rtol, atol, equal_nan)?);
         Ok(ragged::allclose(left, right, close)? && self.shape() == other.shape())
     }
+}
+
+/// The values of all parts row by row, copied by run where they can be, and their offset. Parts are as for
+/// [`interleave`](MultiNestedTensor::interleave), with `values` of one dtype.
+fn rows_in_turn(
+    values: &[Tensor],
+    parts: &[(&Tensor, &Tensor, i64)],
+    num_rows: i64,
+) -> Result<Option<(Tensor, Tensor)>> {
+    if values.iter().any(|values| values.device() != Device::Cpu) {
+        return Ok(None);
+    }
+    let bounds = parts.iter().map(|(_, offset, _)| elements::<i64>(offset)).collect::<Result<Vec<_>>>()?;
+    let total = total(bounds.iter().map(|bounds| bounds.last().copied().unwrap_or_default()))?;
+    // Where another handle has changed an offset, its rows aren't to be found.
+    let whole = |(bounds, (_, _, cols)): (&Vec<i64>, &(_, _, i64))| {
+        num_rows.checked_mul(*cols).and_then(|cells| cells.checked_add(1)) == i64::try_from(bounds.len()).ok()
+    };
+    // Without columns, there can be more rows than can be walked through.
+    if total == 0 || !bounds.iter().zip(parts).all(whole) {
+        return Ok(None);
+    }
+    let num_rows = num_rows as usize;
+    let width = |source: usize| parts[source].2 as usize;
+    let runs = (0..num_rows).flat_map(|row| {
+        let (bounds, width) = (&bounds, &width);
+        (0..parts.len()).map(move |source| {
+            let first = row * width(source);
+            Run { source, start: bounds[source][first], end: bounds[source][first + width(source)] }
+        })
+    });
+    let Some(joined) = ffi::copy_runs(&values.iter().collect::<Vec<_>>(), total, runs)? else {
+        return Ok(None);
+    };
+    let cells: i64 = bounds.iter().map(|bounds| bounds.len() as i64 - 1).sum();
+    let (mut offset, mut end) = (room(cells + 1)?, 0i64);
+    offset.push(end);
+    for row in 0..num_rows {
+        for (source, bounds) in bounds.iter().enumerate() {
+            let first = row * width(source);
+            for cell in bounds[first..=first + width(source)].windows(2) {
+                // Rows were found to be there, but cells within them may overlap.
+                end = end.wrapping_add(cell[1].wrapping_sub(cell[0]));
+                offset.push(end);
+            }
+        }
+    }
+    Ok(Some((joined, Tensor::f_from_slice(&offset)?)))
 }
 
 /// The sum of sizes.
