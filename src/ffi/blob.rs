@@ -1,12 +1,15 @@
-//! A tensor over memory that Arrow allocated, without a copy.
+//! A tensor over memory that Arrow allocated or that is the map of a file, without a copy.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
+use std::fs::File;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
-use arrow::buffer::MutableBuffer;
+use arrow::buffer::{Buffer, MutableBuffer};
+use bytes::Bytes;
+use memmap2::{MmapMut, MmapOptions};
 use tch::Tensor;
 use torch_sys::C_tensor;
 
@@ -40,12 +43,42 @@ const STRIDED: i32 = 0;
 /// A `c10::Device` without an index, which is what a CPU is.
 const NO_INDEX: i32 = -1;
 
-/// Memory that Arrow allocated and a libtorch storage uses.
-pub(super) struct Blob(pub(super) MutableBuffer);
+/// Memory of which this is the sole owner, and which a libtorch storage uses.
+pub(super) enum Blob {
+    /// Arrow allocated it.
+    Arrow(MutableBuffer),
+    /// It is a map of a file; what is written to it stays in memory.
+    Map(MmapMut),
+}
 
 impl Blob {
     fn address(&self) -> usize {
-        self.0.as_ptr().addr()
+        match self {
+            Blob::Arrow(buffer) => buffer.as_ptr().addr(),
+            Blob::Map(map) => map.as_ptr().addr(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Blob::Arrow(buffer) => buffer.len(),
+            Blob::Map(map) => map.len(),
+        }
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            Blob::Arrow(buffer) => buffer.as_mut_ptr(),
+            Blob::Map(map) => map.as_mut_ptr(),
+        }
+    }
+
+    /// The memory as Arrow's, without a copy.
+    pub(super) fn into_buffer(self) -> Buffer {
+        match self {
+            Blob::Arrow(buffer) => Buffer::from(buffer),
+            Blob::Map(map) => Buffer::from(Bytes::from_owner(map)),
+        }
     }
 
     /// The blob whose memory begins at `address`, if a storage uses one.
@@ -96,36 +129,70 @@ impl Hasher for AddressHasher {
 /// The shape needs more bytes than the buffer holds, or its element count or bytes overflow; the
 /// buffer isn't aligned for the dtype; the dtype has no Arrow form.
 pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) -> Result<Tensor> {
+    debug_assert!(dtype != DType::Bool || buffer.iter().all(|byte| *byte <= 1), "booleans are 0 or 1");
+    tensor_of(Blob::Arrow(buffer), dtype, shape)
+}
+
+/// The first elements of an open file, at least one, as a contiguous CPU tensor of one dim. They are read when they are
+/// touched, in the machine's byte order; what is written to the tensor stays in memory. Booleans must be 0 or 1.
+///
+/// Nobody may shorten the file or write to it while the tensor lives: the system ends a process that reads behind the end
+/// of a map, and what the tensor holds where it wasn't written to is what the file holds.
+///
+/// # Errors
+///
+/// The file is shorter, or can't be mapped; what [`tensor_over`] says.
+pub(crate) fn tensor_mapped(file: &File, dtype: DType, numel: i64) -> Result<Tensor> {
+    let (_, size) = scalar_type(dtype)?;
+    let bytes = usize::try_from(numel).ok().and_then(|numel| numel.checked_mul(size)).filter(|bytes| *bytes > 0);
+    let bytes = bytes.ok_or_else(|| Error::shape(format!("{numel} elements can't be mapped")))?;
+    let held = file.metadata().map_err(unmapped)?.len();
+    if held < bytes as u64 {
+        return Err(Error::file(format!("it has {held} bytes, {bytes} were expected")));
+    }
+    // SAFETY: memmap2 asks that the file isn't changed by anybody while it is mapped, which no program can see to alone;
+    // the contract above hands that on, down to the documentation of what loads files. The map is private: it is never
+    // written back, no other map of the file sees what is written here, and it has at least `bytes` bytes, all of them
+    // initialised, since the file has. Test: `maps_are_private`.
+    let map = unsafe { MmapOptions::new().len(bytes).map_copy(file) }.map_err(unmapped)?;
+    tensor_of(Blob::Map(map), dtype, &[numel])
+}
+
+fn unmapped(error: std::io::Error) -> Error {
+    Error::file(format!("it can't be mapped into memory: {error}"))
+}
+
+fn tensor_of(blob: Blob, dtype: DType, shape: &[i64]) -> Result<Tensor> {
     let (code, size) = scalar_type(dtype)?;
     let needed = shape.iter().try_fold(size, |bytes, dim| bytes.checked_mul(usize::try_from(*dim).ok()?));
-    if needed.is_none_or(|needed| needed > buffer.len()) {
-        return Err(Error::shape(format!("{} bytes can't hold a {dtype} tensor of shape {shape:?}", buffer.len())));
+    if needed.is_none_or(|needed| needed > blob.len()) {
+        return Err(Error::shape(format!("{} bytes can't hold a {dtype} tensor of shape {shape:?}", blob.len())));
     }
     if needed == Some(0) {
         return Ok(Tensor::f_zeros(shape, (dtype.kind(), tch::Device::Cpu))?);
     }
-    if !buffer.as_ptr().addr().is_multiple_of(size) {
+    if !blob.address().is_multiple_of(size) {
         return Err(Error::shape(format!("the buffer of a {dtype} tensor isn't aligned to {size} bytes")));
     }
-    debug_assert!(dtype != DType::Bool || buffer.iter().all(|byte| *byte <= 1), "booleans are 0 or 1");
 
     let mut strides = vec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
         strides[dim - 1] = strides[dim] * shape[dim];
     }
     let ndim = i64::try_from(shape.len()).map_err(|_| Error::shape("too many dims"))?;
-    let mut buffer = buffer;
-    let data = buffer.as_mut_ptr().cast::<c_void>();
-    let blob = Arc::new(Blob(buffer));
+    let mut blob = blob;
+    let data = blob.as_mut_ptr().cast::<c_void>();
+    let blob = Arc::new(blob);
     // Before there is a tensor that could be dropped, so that every entry is removed.
     blobs(blob.address()).insert(blob.address(), Arc::downgrade(&blob));
     let context = Arc::into_raw(blob).cast::<c_void>().cast_mut();
     let mut tensor: *mut C_tensor = ptr::null_mut();
     // SAFETY: `data` points to at least as many initialised bytes as shape and dtype need (checked
-    // above; `MutableBuffer::len` counts initialised bytes) and is aligned for the dtype. The memory
+    // above; `MutableBuffer::len` counts initialised bytes, a map's are those of its file) and is aligned for the
+    // dtype; moving the blob into the `Arc` moves none of them. The memory
     // lives until `release` drops the blob at `context`, which libtorch calls once, when the last
     // tensor of the storage goes ("deleter" in shim.h). Nobody else writes to it: the blob holds the
-    // `MutableBuffer`, sole owner of its allocation by construction, and shows it to `export.rs` alone,
+    // `MutableBuffer` or the private map, sole owner of its memory by construction, and shows it to `export.rs` alone,
     // which only reads, or takes it once the storage is gone. `sizes` and `strides` hold `ndim`
     // numbers each and are only read during the call. `Blob` is `Send` and `Sync`, so any thread may
     // release it. Tests: `outlives_its_source`, `released_once`, `rejects_short_buffers`.
@@ -157,7 +224,7 @@ pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) ->
 }
 
 extern "C" fn release(_data: *mut c_void, context: *mut c_void) {
-    // SAFETY: `context` came from `Arc::into_raw` in `tensor_over`, and libtorch calls a storage's
+    // SAFETY: `context` came from `Arc::into_raw` in `tensor_of`, and libtorch calls a storage's
     // deleter once.
     let blob = unsafe { Arc::from_raw(context.cast::<Blob>().cast_const()) };
     // While the blob lives nothing else has its address.
@@ -239,6 +306,22 @@ mod tests {
     fn empty_shapes_need_no_memory() {
         let tensor = tensor_over(buffer(vec![]), DType::Int64, &[3, 0]).unwrap();
         assert_eq!(tensor.size(), [3, 0]);
+    }
+
+    #[test]
+    fn maps_are_private() {
+        use std::io::Write;
+
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1, 0, 2, 0, 3]).unwrap();
+        let [mut one, other] = [(); 2].map(|()| tensor_mapped(&file, DType::Int16, 2).unwrap());
+        let _ = one.fill_(7);
+        assert_eq!(Vec::<i16>::try_from(&other).unwrap(), [1, 2]);
+        assert_eq!(Vec::<i16>::try_from(tensor_mapped(&file, DType::Int16, 2).unwrap()).unwrap(), [1, 2]);
+        assert!(tensor_mapped(&file, DType::Int16, 3).unwrap_err().is_file());
+        for numel in [0, -1, i64::MAX] {
+            assert!(tensor_mapped(&file, DType::Int16, numel).unwrap_err().is_shape());
+        }
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl Memory {
 
     /// The memory itself as a buffer, or the memory back if that can't be had without a copy.
     ///
-    /// * Memory that Arrow allocated becomes Arrow's again, if this was the last tensor of its storage.
+    /// * Memory that Arrow allocated becomes Arrow's again, and the map of a file becomes Arrow's, if this was the last
+    ///   tensor of its storage.
     /// * Memory that libtorch allocated becomes copy-on-write: whoever still has a tensor of the storage reads
     ///   the same memory, and writes to a copy.
     ///
@@ -152,12 +153,12 @@ impl Memory {
             // If it was the last of its storage, libtorch calls the deleter now, and the blob is ours alone.
             drop(tensor);
             return Ok(match Arc::try_unwrap(blob) {
-                Ok(Blob(buffer)) => Ok(Buffer::from(buffer).slice_with_length(self.before, self.bytes)),
+                Ok(blob) => Ok(blob.into_buffer().slice_with_length(self.before, self.bytes)),
                 Err(blob) => Err(Memory { owner: Owner::Blob { _kept: blob }, ..self }),
             });
         }
         let Ok(frozen) = tensor.f_internal_lazy_clone() else {
-            // A memory map, pinned memory, another library's: it has a deleter of its own.
+            // A memory map of libtorch's, pinned memory, another library's: it has a deleter of its own.
             return Ok(Err(Memory { owner: Owner::Tensor(tensor), ..self }));
         };
         drop(tensor);

@@ -4,13 +4,13 @@
 //!
 //! ```text
 //!  arrow MutableBuffer ──moved into──► Blob ──its address is──► context of a libtorch storage
-//!  (sole owner, writable)              ▲                        │  shared by every view of the tensor
+//!  or private map of a file            ▲                        │  shared by every view of the tensor
 //!                                      │                        ▼
 //!               known by its address ──┘      last tensor of the storage dropped ──► deleter drops the Blob
 //! ```
 //!
-//! A `MutableBuffer` owns its allocation alone by its type, so no safe code can reach the memory but
-//! through the tensor. That is why a tensor over Arrow memory may be written in place.
+//! A `MutableBuffer` owns its allocation alone by its type, a private map its pages, so no safe code can reach the
+//! memory but through the tensor. That is why such a tensor may be written in place.
 //!
 //! And back, where the memory of a tensor becomes an Arrow buffer, which must never change:
 //!
@@ -27,7 +27,7 @@
 //! 2. Memory that libtorch allocated is not asked for alone but frozen: `_lazy_clone` gives a second storage of
 //!    the same memory, after which libtorch writes for neither without a copy first. `Frozen` is the second
 //!    storage, and shows itself to nobody.
-//! 3. What has another deleter (maps, pinned memory, other libraries) can't be frozen and is copied.
+//! 3. What has another deleter (pinned memory, other libraries) can't be frozen and is copied.
 //!
 //! libtorch leaves it to its callers that a storage isn't used on one thread while another changes it, and making
 //! it copy-on-write is such a change. tch doesn't enforce that: a `Tensor` can be cloned and sent elsewhere, and
@@ -45,7 +45,7 @@ mod c_types;
 mod export;
 mod runs;
 
-pub(crate) use blob::tensor_over;
+pub(crate) use blob::{tensor_mapped, tensor_over};
 #[cfg(feature = "polars")]
 pub(crate) use c_data::{
     from_polars_array, from_polars_numbers, from_polars_validity, to_polars_array, to_polars_validity,

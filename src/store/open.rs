@@ -6,14 +6,16 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
+use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::ffi;
 
 /// An open directory.
 pub(super) struct Folder {
@@ -128,12 +130,7 @@ impl Opened {
     /// Its first elements as a tensor of one dim, which are read when they are touched. Writes to the tensor stay in
     /// memory.
     pub(super) fn map(&self, numel: i64, kind: Kind) -> Result<Tensor> {
-        // The handle's own name, so that it is this file whatever lies at its path by now. libtorch fails if the file
-        // is shorter than asked for.
-        let handle = format!("/dev/fd/{}", self.file.as_raw_fd());
-        Tensor::f_from_file(&handle, false, numel, (kind, Device::Cpu)).map_err(|error| {
-            let told = Error::from(error);
-            Error::file(format!("'{}' can't be mapped into memory: {told}", self.path.display()))
-        })
+        ffi::tensor_mapped(&self.file, DType::from(kind), numel)
+            .map_err(|error| Error::file(format!("'{}': {error}", self.path.display())))
     }
 }

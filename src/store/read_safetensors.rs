@@ -272,7 +272,7 @@ fn part<'a>(level: &'a Map<String, Json>, name: &str) -> Result<&'a str> {
 
 /// A lazy stack of the parts of a tensordict along a dim.
 fn stacked(td: TensorDict, dim: usize) -> Result<TensorDict> {
-    let mut names = td.names();
+    let mut names = td.names()?;
     let mut sizes = td.batch_size();
     let at = i64::try_from(dim).unwrap_or(i64::MAX);
     let mut builder = LazyStackBuilder::new(td.unbind(at)?).stack_dim(at);

@@ -190,7 +190,7 @@ pub(super) fn write_stack(td: &TensorDict, place: PathBuf, depth: usize) -> Resu
     metadata.insert("_members".into(), td.members().len().into());
     if td.members().is_empty() {
         metadata.insert("_batch_size".into(), td.batch_size().into());
-        metadata.insert("_dim_names".into(), td.names().into());
+        metadata.insert("_dim_names".into(), td.names()?.into());
         metadata.insert("_device".into(), label(td.device().is_some()).into());
     }
     write_metadata(&place, metadata)

@@ -147,7 +147,7 @@ fn opens_what_python_saved() {
             keys
         };
         assert_eq!(keys(loaded), keys(due));
-        assert_eq!((loaded.batch_size(), loaded.names()), (due.batch_size(), due.names()));
+        assert_eq!((loaded.batch_size(), loaded.names().unwrap()), (due.batch_size(), due.names().unwrap()));
         for key in keys(due) {
             let entry = |td: &TensorDict| {
                 let tensor = td.entry(&key).unwrap();
