@@ -42,7 +42,7 @@ pub(super) struct Level {
 pub(super) enum Column {
     Tensor(Dense),
     Jagged(Ragged),
-    Values(Values),
+    Values(Box<Values>),
     Dict(Level),
     /// A lazy stack, which is written whole by [`super::write_memmap`].
     Stack,
@@ -168,7 +168,7 @@ impl Column {
                 let trailing = jagged.shape().split_off(2);
                 Column::Jagged(Ragged { values: Sink::new(place), rows, kind, num_rows: 0, total: 0, trailing })
             }
-            Entry::NonTensor(values) => Column::Values(Values::open(&place, values, form == Form::Memmap)?),
+            Entry::NonTensor(values) => Column::Values(Box::new(Values::open(&place, values, form == Form::Memmap)?)),
             Entry::Dict(dict) if dict.is_lazy() && form == Form::Memmap => {
                 super::write_memmap::write_stack(dict, place, depth + 1)?;
                 Column::Stack
