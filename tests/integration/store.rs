@@ -302,7 +302,7 @@ fn parts_are_loaded_alone() {
         assert_eq!(show(&load_memmap(&dir, &options).unwrap()), due);
         assert_eq!(show(&load_safetensors(&file, &options).unwrap()), due);
     }
-    for rows in [-1..1, 0..4, 4..4, 2..1] {
+    for rows in [-1..1, 0..4, 4..4, std::ops::Range { start: 2, end: 1 }] {
         let options = LoadOptions::default().rows(rows);
         assert!(load_memmap(&dir, &options).unwrap_err().is_index());
         assert!(load_safetensors(&file, &options).unwrap_err().is_index());
