@@ -57,7 +57,7 @@
 //! # Features
 //!
 //! `datafusion` (default): SQL and DataFrames. `cli` (default): the command. `polars`: lazy queries and frames of
-//! Polars, `PolarsExt` and `to_polars`. Without any, the library is [`from_arrow`], [`to_arrow`] and the containers.
+//! Polars, `PolarsExt`, `to_polars` and `scan_memmap`. Without any, the library is [`from_arrow`], [`to_arrow`] and the containers.
 
 mod key;
 
@@ -106,7 +106,7 @@ pub use engine::datafusion::{
     TensorizeExtensionPlanner, TensorizeQueryPlanner, tensorize,
 };
 #[cfg(feature = "polars")]
-pub use engine::polars::{PolarsExt, TensorDictIter, to_polars};
+pub use engine::polars::{PolarsExt, TensorDictIter, scan_memmap, to_polars};
 pub use error::{Error, Result};
 pub use index::Index;
 pub use key::NestedKey;

@@ -319,7 +319,8 @@ mod tests {
         assert_eq!(Vec::<i16>::try_from(&other).unwrap(), [1, 2]);
         assert_eq!(Vec::<i16>::try_from(tensor_mapped(&file, DType::Int16, 2).unwrap()).unwrap(), [1, 2]);
         assert!(tensor_mapped(&file, DType::Int16, 3).unwrap_err().is_file());
-        for numel in [0, -1, i64::MAX] {
+        assert!(tensor_mapped(&file, DType::Int16, i64::MAX).unwrap_err().is_file());
+        for numel in [0, -1] {
             assert!(tensor_mapped(&file, DType::Int16, numel).unwrap_err().is_shape());
         }
     }

@@ -6,7 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArra
 use arrow::datatypes::{Float32Type, Float64Type, Int64Type};
 use tch::{Device, IndexOp, Kind, Tensor};
 use tensorquery::{
-    CopyPolicy, Error, JaggedTensor, NonTensorStack, Options, TensorDict, ToArrowOptions, from_arrow, to_arrow,
+    CopyPolicy, Error, JaggedTensor, LoadOptions, NonTensorStack, Options, SaveOptions, TensorDict, ToArrowOptions,
+    from_arrow, load_memmap, save_memmap, to_arrow,
 };
 
 use crate::to_arrow::{one, plain, show, truth};
@@ -41,6 +42,30 @@ fn numbers_are_viewed() {
     let tensor = Tensor::ones([4], (Kind::Int64, Device::Cpu));
     let at = tensor.data_ptr().addr();
     assert_ne!(address(with_policy(one(tensor), CopyPolicy::Always).unwrap().column(0)), at);
+}
+
+#[test]
+fn maps_of_files_become_arrows() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("td");
+    save_memmap(&one(Tensor::from_slice(&[1i64, 2, 3])), &dir, &SaveOptions::default()).unwrap();
+    let load = || load_memmap(&dir, &LoadOptions::default()).unwrap();
+
+    let td = load();
+    let at = td.tensor("c").unwrap().data_ptr().addr();
+    let batch = with_policy(td, CopyPolicy::Never).unwrap();
+    assert_eq!(address(batch.column(0)), at);
+    // And a tensor's again: nobody else has it.
+    let td = from_arrow(batch, &Options::default()).unwrap();
+    assert_eq!(Vec::<i64>::try_from(td.tensor("c").unwrap()).unwrap(), [1, 2, 3]);
+
+    // While there is another handle, it can be written to.
+    let td = load();
+    let mut other = td.tensor("c").unwrap();
+    let batch = with_policy(td, CopyPolicy::Auto).unwrap();
+    let _ = other.fill_(7);
+    assert_eq!(batch.column(0).as_primitive::<Int64Type>().values(), &[1, 2, 3]);
+    assert_eq!(Vec::<i64>::try_from(load().tensor("c").unwrap()).unwrap(), [1, 2, 3]);
 }
 
 #[test]

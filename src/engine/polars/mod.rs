@@ -16,8 +16,11 @@ mod iter;
 
 mod to_polars;
 
+mod scan_memmap;
+
 mod error;
 
 pub use ext::PolarsExt;
 pub use iter::TensorDictIter;
+pub use scan_memmap::scan_memmap;
 pub use to_polars::to_polars;

@@ -3,6 +3,7 @@
 mod back;
 mod ownership;
 mod properties;
+mod scan;
 #[cfg(feature = "datafusion")]
 mod sql;
 mod streams;
