@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use arrow::buffer::{Buffer, MutableBuffer};
 use bytes::Bytes;
 use memmap2::{MmapMut, MmapOptions};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 use torch_sys::C_tensor;
 
 use crate::dtype::DType;
@@ -130,7 +130,7 @@ impl Hasher for AddressHasher {
 /// buffer isn't aligned for the dtype; the dtype has no Arrow form.
 pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) -> Result<Tensor> {
     debug_assert!(dtype != DType::Bool || buffer.iter().all(|byte| *byte <= 1), "booleans are 0 or 1");
-    tensor_of(Blob::Arrow(buffer), dtype, shape)
+    tensor_of(Blob::Arrow(buffer), scalar_type(dtype)?, dtype, shape)
 }
 
 /// The first elements of an open file, at least one, as a contiguous CPU tensor of one dim. They are read when they are
@@ -143,7 +143,13 @@ pub(crate) fn tensor_over(buffer: MutableBuffer, dtype: DType, shape: &[i64]) ->
 ///
 /// The file is shorter, or can't be mapped; what [`tensor_over`] says.
 pub(crate) fn tensor_mapped(file: &File, dtype: DType, numel: i64) -> Result<Tensor> {
-    let (_, size) = scalar_type(dtype)?;
+    let form = match dtype {
+        DType::Other(Kind::ComplexHalf) => (8, 4),
+        DType::Other(Kind::ComplexFloat) => (9, 8),
+        DType::Other(Kind::ComplexDouble) => (10, 16),
+        _ => scalar_type(dtype)?,
+    };
+    let (_, size) = form;
     let bytes = usize::try_from(numel).ok().and_then(|numel| numel.checked_mul(size)).filter(|bytes| *bytes > 0);
     let bytes = bytes.ok_or_else(|| Error::shape(format!("{numel} elements can't be mapped")))?;
     let held = file.metadata().map_err(unmapped)?.len();
@@ -155,15 +161,15 @@ pub(crate) fn tensor_mapped(file: &File, dtype: DType, numel: i64) -> Result<Ten
     // written back, no other map of the file sees what is written here, and it has at least `bytes` bytes, all of them
     // initialised, since the file has. Test: `maps_are_private`.
     let map = unsafe { MmapOptions::new().len(bytes).map_copy(file) }.map_err(unmapped)?;
-    tensor_of(Blob::Map(map), dtype, &[numel])
+    tensor_of(Blob::Map(map), form, dtype, &[numel])
 }
 
 fn unmapped(error: std::io::Error) -> Error {
     Error::file(format!("it can't be mapped into memory: {error}"))
 }
 
-fn tensor_of(blob: Blob, dtype: DType, shape: &[i64]) -> Result<Tensor> {
-    let (code, size) = scalar_type(dtype)?;
+/// `code` is the dtype's number for libtorch, `size` its bytes.
+fn tensor_of(blob: Blob, (code, size): (i32, usize), dtype: DType, shape: &[i64]) -> Result<Tensor> {
     let needed = shape.iter().try_fold(size, |bytes, dim| bytes.checked_mul(usize::try_from(*dim).ok()?));
     if needed.is_none_or(|needed| needed > blob.len()) {
         return Err(Error::shape(format!("{} bytes can't hold a {dtype} tensor of shape {shape:?}", blob.len())));
@@ -331,6 +337,12 @@ mod tests {
         for dtype in [Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Bool, Bfloat16] {
             let tensor = tensor_over(buffer(vec![0; 4]), dtype, &[4]).unwrap();
             assert_eq!(DType::from(tensor.kind()), dtype);
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[0; 32]).unwrap();
+        for kind in [Kind::ComplexHalf, Kind::ComplexFloat, Kind::ComplexDouble, Kind::Half] {
+            let tensor = tensor_mapped(&file, DType::from(kind), 2).unwrap();
+            assert_eq!((tensor.kind(), tensor.size()), (kind, vec![2]));
         }
     }
 }

@@ -40,7 +40,11 @@ fn more(td: &TensorDict, text: &mut String) {
     for (name, entry) in td.items().unwrap() {
         match entry {
             Entry::NonTensor(values) => {
-                text.push_str(&format!("\n{name} {:?} {:?}", values.data_type(), values.batch_size()))
+                // Arrow files number their dictionaries, which is no part of the type.
+                let data_type = format!("{:?}", values.data_type());
+                let numbered = |part: &str| part.trim_start_matches(|digit: char| digit.is_ascii_digit()).to_owned();
+                let data_type: Vec<_> = data_type.split(", dict_id: ").map(numbered).collect();
+                text.push_str(&format!("\n{name} {} {:?}", data_type.concat(), values.batch_size()))
             }
             Entry::Jagged(jagged) => text.push_str(&format!("\n{name} {:?}", jagged.shape())),
             Entry::Dict(dict) => more(&dict, text),
