@@ -32,6 +32,8 @@ mod jagged;
 mod key_ops;
 mod lazy_stack_vectors;
 mod lazy_stacks;
+#[cfg(feature = "datafusion")]
+mod loader;
 mod locks;
 mod multi_nested;
 mod multi_nested_ops;

@@ -18,6 +18,10 @@ mod rule;
 
 mod stream;
 
+mod source;
+
+mod repeatable;
+
 mod error;
 
 pub use ext::{DataFrameExt, Progress, SessionContextExt, SessionStateBuilderExt};
