@@ -104,7 +104,8 @@ impl Loader {
     /// # Errors
     ///
     /// An [option](Error::is_option) error for settings that don't go together, an order that can't be kept, or outside
-    /// a runtime; an [engine](Error::is_engine) error if the query can't be planned. Errors of the run come through the
+    /// a runtime; an [engine](Error::is_engine) error if the query can't be planned, or files that it reads have changed
+    /// since the loader was made. Errors of the run come through the
     /// stream.
     pub async fn epoch(&self, epoch: u64) -> Result<Batches> {
         let state = LoaderState { epoch, batches: 0, rows: 0, loader: self.settings() };

@@ -362,11 +362,16 @@ async fn files_that_go_away_are_errors() {
     let rest: Vec<_> = batches.by_ref().collect().await;
     assert!(rest.last().unwrap().as_ref().unwrap_err().is_engine());
     assert_eq!(rest.iter().filter(|batch| batch.is_err()).count(), 1);
-    std::fs::remove_file(&path).unwrap();
-    match loader.epoch(1).await {
-        Err(error) => assert!(error.is_engine(), "{error}"),
-        Ok(batches) => assert!(batches.collect::<Vec<_>>().await.pop().unwrap().unwrap_err().is_engine()),
+    assert!(refused(loader.clone()).await.is_engine());
+    // The engine would read what is there now, and of nothing give nothing.
+    write_numbers(&path, 1000);
+    for order in [Order::AsComputed, Order::AsStored, shuffled()] {
+        let error = refused(loader.clone().order(order)).await;
+        assert!(error.is_engine() && error.to_string().contains("was written to"), "{error}");
     }
+    std::fs::remove_file(&path).unwrap();
+    let error = refused(loader.clone()).await;
+    assert!(error.is_engine() && error.to_string().contains("numbers.parquet is gone"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,6 +20,8 @@ mod stream;
 
 mod source;
 
+mod files;
+
 mod repeatable;
 
 mod error;

@@ -7,12 +7,14 @@ use async_trait::async_trait;
 use datafusion::common::{Column, DFSchema};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 
+use super::files::Files;
 use super::repeatable::{ensure_order_is_stored, ensure_repeatable, ensure_same_rows};
 use crate::error::{Error, Result};
 use crate::loader::{BatchSource, DistinctRows, Order, RecordBatches, is_key_type, shuffle_keys};
@@ -21,12 +23,13 @@ use crate::loader::{BatchSource, DistinctRows, Order, RecordBatches, is_key_type
 pub(super) struct FrameSource {
     frame: DataFrame,
     schema: SchemaRef,
+    files: Files,
 }
 
 impl FrameSource {
     pub(super) async fn try_new(frame: DataFrame) -> Result<Self> {
-        let schema = frame.clone().create_physical_plan().await?.schema();
-        Ok(FrameSource { frame, schema })
+        let plan = frame.clone().create_physical_plan().await?;
+        Ok(FrameSource { frame, schema: plan.schema(), files: Files::of(&plan)? })
     }
 
     async fn as_stored(&self) -> Result<RecordBatches> {
@@ -37,6 +40,11 @@ impl FrameSource {
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await?;
         ensure_order_is_stored(&plan)?;
+        self.run(plan, context)
+    }
+
+    fn run(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<RecordBatches> {
+        self.files.ensure_read_by(&plan)?;
         Ok(execute_stream(plan, context)?.map(|batch| batch.map_err(Error::from)).boxed())
     }
 
@@ -66,7 +74,7 @@ impl FrameSource {
         let context = Arc::new(sorted.task_ctx());
         let plan = sorted.create_physical_plan().await?;
         let mut rows = DistinctRows::new([hash_place].into_iter().chain(places).collect(), keys.to_vec());
-        let stream = execute_stream(plan, context)?.map(move |batch| {
+        let stream = self.run(plan, context)?.map(move |batch| {
             let mut batch = batch?;
             rows.check(&batch)?;
             batch.remove_column(hash_place);
@@ -85,8 +93,8 @@ impl BatchSource for FrameSource {
     async fn open(&self, order: &Order, epoch: u64) -> Result<RecordBatches> {
         match order {
             Order::AsComputed => {
-                let stream = self.frame.clone().execute_stream().await?;
-                Ok(stream.map(|batch| batch.map_err(Error::from)).boxed())
+                let context = Arc::new(self.frame.task_ctx());
+                self.run(self.frame.clone().create_physical_plan().await?, context)
             }
             Order::AsStored => self.as_stored().await,
             Order::Shuffled { seed, keys } => self.shuffled(*seed, epoch, keys).await,
