@@ -93,7 +93,9 @@ impl Wake for Unpark {
 /// Blocks until it is ready. What is waited for runs on the runtime's threads, so any thread may wait, where tokio's
 /// and futures' own ways panic on threads that belong to a runtime.
 fn wait<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
+    // On a runtime's thread a channel gives way after so many messages, and is woken when the thread gets back to the
+    // runtime: never, while it waits here.
+    let mut future = pin!(tokio::task::unconstrained(future));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
