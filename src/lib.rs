@@ -110,6 +110,8 @@ pub use engine::polars::{PolarsExt, TensorDictIter, scan_memmap, to_polars};
 pub use error::{Error, Result};
 pub use index::Index;
 pub use key::NestedKey;
+#[cfg(feature = "datafusion")]
+pub use loader::{Batches, BlockingBatches, Loader, LoaderMetrics, LoaderState, Order, Remainder};
 pub use options::{
     ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, ToArrowOptions, Unsigned,
 };

@@ -37,7 +37,8 @@ impl Batcher {
         (self.rows > 0).then(|| self.take(self.rows.min(self.size)))
     }
 
-    fn take(&mut self, rows: usize) -> Vec<RecordBatch> {
+    /// The next `rows` rows, or all there are.
+    pub(super) fn take(&mut self, rows: usize) -> Vec<RecordBatch> {
         let mut group = Vec::new();
         let mut missing = rows;
         while missing > 0

@@ -33,6 +33,8 @@ mod jagged_rows;
 mod key_ops;
 mod lazy_stack_vectors;
 mod lazy_stacks;
+#[cfg(feature = "datafusion")]
+mod loader;
 mod locks;
 mod multi_nested;
 mod multi_nested_ops;

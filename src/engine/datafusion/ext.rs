@@ -22,10 +22,12 @@ use super::functions::{FieldNulls, UnnestNulls};
 use super::planner::TensorizeQueryPlanner;
 use super::relation::TensorDictRelations;
 use super::rule::{PushTensorizeBelowMerge, tensorize};
+use super::source::FrameSource;
 use super::stream::TensorDictStream;
 use crate::convert::Converter;
 use crate::dict::{TensorDict, ensure_device};
 use crate::error::{Error, Result};
+use crate::loader::Loader;
 use crate::options::{MaskKeys, Options};
 use crate::schema::TensorDictSchema;
 
@@ -155,6 +157,37 @@ pub trait DataFrameExt: Sized {
     /// As [`to_tensordict`](Self::to_tensordict), and `mask_keys=observed`. Errors of the run come
     /// through the stream.
     async fn tensordict_stream(self, options: &Options) -> Result<TensorDictStream>;
+
+    /// The query as batches for training, run anew each epoch: shuffled, sharded, computed ahead, resumed.
+    ///
+    /// ```
+    /// use datafusion::prelude::SessionContext;
+    /// use futures::TryStreamExt;
+    /// use tensorquery::{DataFrameExt, LoaderState, Options, Order};
+    ///
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let ctx = SessionContext::new();
+    /// let query = ctx.sql("SELECT column1 AS id, column1 * 0.5 AS x FROM (VALUES (1), (2), (3), (4), (5))").await?;
+    /// let loader = query.tensordict_loader(&Options::default()).await?;
+    /// let loader = loader.batch_size(2).order(Order::shuffled(7, ["id"]));
+    ///
+    /// let mut batches = loader.epoch(0).await?;
+    /// let first = batches.try_next().await?.expect("there are rows");
+    /// assert_eq!(first.batch_size(), [2]);
+    ///
+    /// // After a crash, with exactly the batch that comes next.
+    /// let state = LoaderState::from_json(&batches.state().to_string())?;
+    /// let rest: Vec<_> = loader.resume(&state).await?.try_collect().await?;
+    /// assert_eq!(rest.iter().map(|batch| batch.batch_size()[0]).collect::<Vec<_>>(), [2, 1]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`tensordict_stream`](Self::tensordict_stream).
+    async fn tensordict_loader(self, options: &Options) -> Result<Loader>;
 }
 
 #[async_trait]
@@ -199,6 +232,12 @@ impl DataFrameExt for DataFrame {
         let options = TensorDictSchema::plan_masks(announced(&self)?.as_arrow(), options)?;
         let plan = tensorize(self.create_physical_plan().await?, &options)?;
         TensorDictStream::try_new(execute_stream(plan, context)?, &options.after_nulls())
+    }
+
+    async fn tensordict_loader(self, options: &Options) -> Result<Loader> {
+        ensure_target(options)?;
+        let options = TensorDictSchema::plan_masks(announced(&self)?.as_arrow(), options)?;
+        Loader::try_new(Arc::new(FrameSource::try_new(self).await?), &options)
     }
 }
 

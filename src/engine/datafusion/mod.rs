@@ -18,6 +18,12 @@ mod rule;
 
 mod stream;
 
+mod source;
+
+mod files;
+
+mod repeatable;
+
 mod error;
 
 pub use ext::{DataFrameExt, Progress, SessionContextExt, SessionStateBuilderExt};

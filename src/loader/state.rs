@@ -1,0 +1,82 @@
+//! Where an epoch has come to.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+
+const VERSION: u64 = 1;
+
+/// Where an epoch has come to: enough to go on with exactly the next batch, in another process and after a crash.
+///
+/// It counts what the training loop has taken, not what was computed ahead. [`to_string`](ToString::to_string) is a
+/// line of JSON to keep beside the model's weights, [`from_json`](LoaderState::from_json) reads it. It holds the
+/// loader's settings and its columns' names, and only a loader of the same takes it. The query and its data aren't in
+/// it: that they are the same is for the caller to see to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoaderState {
+    pub(super) epoch: u64,
+    pub(super) batches: u64,
+    pub(super) rows: u64,
+    /// The loader's settings.
+    pub(super) loader: Value,
+}
+
+impl LoaderState {
+    /// The epoch that it is in.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Batches taken in this epoch.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// Rows in them.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Reads what [`to_string`](ToString::to_string) wrote.
+    ///
+    /// # Errors
+    ///
+    /// An [option](Error::is_option) error for what isn't a state, or is one of another version.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let unreadable = |what: &str| Error::option(format!("a loader's state can't be read: {what}"));
+        let mut value: Value = serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
+        let number = |name: &str| {
+            let missing = || unreadable(&format!("`{name}` is no whole number"));
+            value.get(name).and_then(Value::as_u64).ok_or_else(missing)
+        };
+        match number("version")? {
+            VERSION => {}
+            other => return Err(unreadable(&format!("it is of version {other}, and known is {VERSION}"))),
+        }
+        let (epoch, batches, rows) = (number("epoch")?, number("batches")?, number("rows")?);
+        let loader = value.get_mut("loader").map(Value::take);
+        let loader = loader.filter(Value::is_object).ok_or_else(|| unreadable("`loader` is no object"))?;
+        Ok(LoaderState { epoch, batches, rows, loader })
+    }
+
+    /// Refuses another loader than the one that it is of.
+    pub(super) fn ensure_of(&self, loader: &Value) -> Result<()> {
+        if self.loader == *loader {
+            return Ok(());
+        }
+        let names = loader.as_object().into_iter().flat_map(|settings| settings.keys());
+        let other: Vec<_> = names.filter(|name| self.loader.get(name) != loader.get(name)).cloned().collect();
+        let message = format!("this state is of another loader; they differ in {}", other.join(", "));
+        Err(Error::option(message).remedy("make the loader as it was, or begin an epoch"))
+    }
+}
+
+impl fmt::Display for LoaderState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LoaderState { epoch, batches, rows, loader } = self;
+        let value = json!({"version": VERSION, "epoch": epoch, "batches": batches, "rows": rows, "loader": loader});
+        value.fmt(f)
+    }
+}
