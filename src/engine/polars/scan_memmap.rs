@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::options::ToArrowOptions;
 use crate::store::{LoadOptions, load_memmap};
 
-/// A saved tensordict as a lazy query of Polars: what [`load_memmap`] loads, as the frame that [`to_polars`] makes.
+/// A saved tensordict as a lazy query of Polars: what [`load_memmap`] loads, as the frame that [`to_polars`](crate::to_polars) makes.
 ///
 /// Numbers stay in their files: a column is the map of one, read when the query gets to it and dropped by the system when
 /// memory is short, so the streaming engine goes over a tensordict that is larger than memory. What is read at once, if it
@@ -37,7 +37,7 @@ use crate::store::{LoadOptions, load_memmap};
 ///
 /// # Errors
 ///
-/// What [`load_memmap`] and [`to_polars`] say.
+/// What [`load_memmap`] and [`to_polars`](crate::to_polars) say.
 pub fn scan_memmap(dir: impl AsRef<Path>, load: &LoadOptions, options: &ToArrowOptions) -> Result<LazyFrame> {
     Ok(to_polars(load_memmap(dir, load)?, options)?.lazy())
 }
