@@ -9,13 +9,14 @@ use crate::error::Result;
 use crate::options::ToArrowOptions;
 use crate::store::{LoadOptions, load_memmap};
 
-/// A saved tensordict as a lazy query of Polars: what [`load_memmap`] loads, as the frame that [`to_polars`](crate::to_polars) makes.
+/// A saved tensordict as a lazy query of Polars: what [`load_memmap`] loads, as the frame that
+/// [`to_polars`](crate::to_polars) makes of it.
 ///
-/// Numbers stay in their files: a column is the map of one, read when the query gets to it and dropped by the system when
-/// memory is short, so the streaming engine goes over a tensordict that is larger than memory. What is read at once, if it
-/// is among the keys and rows asked for: booleans and masks, an eighth of their size in memory, unsigned numbers of 16 to
-/// 64 bits, the offsets of ragged rows, and non-tensor values. Polars' own pushdown of columns doesn't reach these: name
-/// the [keys](LoadOptions::keys).
+/// Numbers stay in their files: a column is the map of one, read when the query gets to it and dropped by the system
+/// when memory is short, so the streaming engine goes over a tensordict that is larger than memory. What is read at
+/// once, if it is among the keys and rows asked for: booleans and masks, an eighth of their size in memory, unsigned
+/// numbers of 16 to 64 bits, the offsets of ragged rows, and non-tensor values. Polars' own pushdown of columns doesn't
+/// reach these: name the [keys](LoadOptions::keys).
 ///
 /// The files must not be shortened or written to while the query or a frame of it lives.
 ///
