@@ -49,13 +49,6 @@ done
 JUPYTER_PATH=$venv/share/jupyter "$kernel" --install >/dev/null
 [ "$mode" = --install ] && exit 0
 
-# The kernel builds in target/notebooks, whatever CARGO_TARGET_DIR says; there it goes on with what another checkout built.
-if [ -n "${CARGO_TARGET_DIR:-}" ] && [ ! -e target/notebooks ]; then
-    mkdir -p target "$CARGO_TARGET_DIR/notebooks"
-    ln -s "$(realpath "$CARGO_TARGET_DIR")/notebooks" target/notebooks
-    # From there cargo doesn't see the project's settings.
-    [ -n "${LIBTORCH:-}${LIBTORCH_USE_PYTORCH:-}" ] || export LIBTORCH=$PWD/libtorch
-fi
 if [ "$mode" = --lab ]; then
     exec "$venv/bin/python" -m jupyterlab "$notebook"
 fi
