@@ -106,6 +106,12 @@ impl From<&[&str]> for NestedKey {
     }
 }
 
+impl From<Vec<&str>> for NestedKey {
+    fn from(names: Vec<&str>) -> Self {
+        NestedKey::from(names.as_slice())
+    }
+}
+
 impl From<Vec<String>> for NestedKey {
     fn from(names: Vec<String>) -> Self {
         NestedKey(names.into())

@@ -200,7 +200,7 @@ impl TensorDict {
 
     /// One entry for those of all members of a lazy stack.
     fn refilled_members(&self, name: &str, batch_size: &[i64], dims: usize, fill: &Fill<'_>) -> Result<Entry> {
-        let entries = self.list_at(&[name.to_owned()])?.into_flat();
+        let entries = self.list_at(&[name.to_owned()], None)?.into_flat();
         same_kind(&entries)?;
         let values = entries.iter().filter_map(|entry| match entry {
             Entry::Tensor(tensor) => Some(tensor),

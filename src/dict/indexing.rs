@@ -16,7 +16,8 @@ impl TensorDict {
     /// entries, slices with step 1), lists and masks copy.
     ///
     /// Along its stack dim a lazy stack gives the member for a row, and a lazy stack of the members for all else;
-    /// they are the same members, not copies. Other dims are each member's, which counts its own rows from the
+    /// they are handles on the members' tensors, not copies: values written in place reach the stack, entries set do
+    /// not ([`edit_member`](Self::edit_member) does that). Other dims are each member's, which counts its own rows from the
     /// end. Where no member is left, the result is dense, with the entries that all had.
     ///
     /// ```

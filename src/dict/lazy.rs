@@ -35,7 +35,7 @@ impl LazyStack {
             let (sizes, theirs) = (first.batch_size(), member.batch_size());
             if sizes.len() != theirs.len() || (strict && sizes != theirs) {
                 return Err(Error::shape(format!(
-                    "batch sizes in tensordicts differs: member 0 has {sizes:?}, member {at} has {theirs:?}"
+                    "the batch sizes of tensordicts in a stack differ: member 0 has {sizes:?}, member {at} has {theirs:?}"
                 ))
                 .remedy(match strict && sizes.len() == theirs.len() {
                     true => "leave strict_shape off to stack them with -1 where they differ",

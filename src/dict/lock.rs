@@ -28,9 +28,9 @@ impl TensorDict {
     /// Locks this tensordict and all in it: no entry or member can be added, replaced or removed until it
     /// is [unlocked](Self::unlock). Values may still be written in place.
     ///
-    /// The members of a locked stack, and parts, orders and shapes of it that stay lazy, are locked as well; so are
-    /// results of arithmetic and casts. Copies, chosen entries and what is made dense are not, nor parts of a dense
-    /// tensordict.
+    /// The members that a locked stack gives are locked handles, and so are parts, orders and shapes of it that stay
+    /// lazy, and results of arithmetic and casts. Each can be unlocked for itself: what is then added to it isn't added
+    /// here. Free are copies, chosen entries, dicts read by key, what is made dense, and parts of a dense tensordict.
     pub fn lock(&mut self) {
         if self.lock == Lock::Open {
             self.lock = Lock::Locked;
@@ -42,11 +42,12 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [lock](Error::is_lock) error for a part of a locked tensordict: only the whole can be unlocked.
+    /// A [lock](Error::is_lock) error for a member that [`into_members`](Self::into_members) took out of a locked stack:
+    /// only the whole can be unlocked. A [`shallow_clone`](Self::shallow_clone) of it is free.
     pub fn unlock(&mut self) -> Result<()> {
         if self.lock == Lock::Below {
             return Err(Error::lock("a part of a locked tensordict graph can't be unlocked alone")
-                .remedy("unlock the tensordict that was locked"));
+                .remedy("unlock the tensordict that was locked, or use a shallow_clone of the part"));
         }
         self.set_lock(Lock::Open);
         Ok(())

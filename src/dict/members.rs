@@ -26,7 +26,8 @@ impl TensorDict {
         self.as_stack().map_or(&[], |stack| &stack.members)
     }
 
-    /// The members of a lazy stack, in order.
+    /// The members of a lazy stack, in order. Those of a locked one stay locked; a
+    /// [`shallow_clone`](Self::shallow_clone) is free.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ impl LazyStack {
             (None, Some(first)) if first.batch_dims() == self.blank.batch_dims() || self.stack_dim == 0 => first,
             (None, Some(first)) => {
                 return Err(Error::shape(format!(
-                    "Batch sizes in tensordicts differs: the stack is for {} batch dims, the new member has {:?}",
+                    "the batch sizes of tensordicts in a stack differ: it is for {} batch dims, the new member has {:?}",
                     self.blank.batch_dims(),
                     first.batch_size()
                 )));
@@ -162,7 +163,7 @@ impl LazyStack {
             if !fits {
                 let sizes = if self.members.is_empty() { sizes } else { self.member_batch_size() };
                 return Err(Error::shape(format!(
-                    "Batch sizes in tensordicts differs: the members have {sizes:?}, the new one has {theirs:?}"
+                    "the batch sizes of tensordicts in a stack differ: the members have {sizes:?}, the new one has {theirs:?}"
                 )));
             }
         }

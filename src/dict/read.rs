@@ -34,29 +34,56 @@ impl TensorDict {
         if !self.has(key.names()) {
             return Ok(None);
         }
-        self.list_at(key.names()).map(Some).map_err(|error| error.at(key))
+        self.list_at(key.names(), None).map(Some).map_err(|error| error.at(key))
     }
 
-    pub(super) fn list_at(&self, names: &[String]) -> Result<Nested<Entry>> {
-        match &self.body {
-            Body::Lazy(stack) => {
-                let items = stack.members.iter().map(|member| member.list_at(names));
-                items.collect::<Result<_>>().map(Nested::List)
+    /// As [`get_list`](Self::get_list), with a handle on `default` in place of the members that lack the key.
+    ///
+    /// ```
+    /// use tch::Tensor;
+    /// use tensorquery::TensorDict;
+    ///
+    /// let with = TensorDict::from_entries([("a", Tensor::from_slice(&[1i64, 2]))])?;
+    /// let stack = TensorDict::lazy_stack([with, TensorDict::new([])], 0)?;
+    /// let none = Tensor::from_slice(&[0i64; 0]);
+    /// let list = stack.get_list_or("a", none.shallow_clone())?.into_flat();
+    /// assert_eq!(list.iter().map(|entry| entry.shape()).collect::<Vec<_>>(), [[2], [0]]);
+    /// let jagged = stack.get_jagged_or("a", &none)?;
+    /// assert_eq!(jagged.shape(), [2, -1]);
+    /// # Ok::<_, tensorquery::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`get_list`](Self::get_list).
+    pub fn get_list_or(&self, key: impl Into<NestedKey>, default: impl Into<Entry>) -> Result<Nested<Entry>> {
+        let key = key.into();
+        self.list_at(key.names(), Some(&default.into())).map_err(|error| error.at(key))
+    }
+
+    pub(super) fn list_at(&self, names: &[String], default: Option<&Entry>) -> Result<Nested<Entry>> {
+        let entry = match (&self.body, names) {
+            (Body::Lazy(stack), _) => {
+                let items = stack.members.iter().map(|member| member.list_at(names, default));
+                return items.collect::<Result<_>>().map(Nested::List);
             }
-            Body::Dense(dense) => match names {
-                [name, below @ ..] if !below.is_empty() => match dense.entries.get(name) {
-                    Some(Entry::Dict(dict)) => dict.list_at(below),
-                    _ => Err(Error::key("there is no such entry")),
-                },
-                _ => self.find(names)?.map(Nested::Value).ok_or_else(|| Error::key("there is no such entry")),
+            (Body::Dense(dense), [name, below @ ..]) if !below.is_empty() => match dense.entries.get(name) {
+                Some(Entry::Dict(dict)) => return dict.list_at(below, default),
+                _ => None,
             },
-        }
+            _ => self.find(names)?,
+        };
+        let entry = entry.or_else(|| default.map(Entry::shallow_clone));
+        entry.map(Nested::Value).ok_or_else(|| Error::key("there is no such entry"))
     }
 
     /// The members' tensors at `key` as one, `[members, …]`: each dim is as long as the longest member's,
     /// and `value`, cast to the dtype, fills the rest on `side`. Members come first, whatever the stack
     /// dim; of stacks of stacks, the outer first. Jagged entries `[rows, *, …]` become `[members, rows, length, …]`.
     /// dtypes are promoted. `None` if some member lacks the key.
+    ///
+    /// What is padding says [`mask`](JaggedTensor::mask) of [`get_jagged`](Self::get_jagged), or
+    /// [`pad_sequence`](Self::pad_sequence) for all keys at once.
     ///
     /// ```
     /// use tch::Tensor;
@@ -74,7 +101,8 @@ impl TensorDict {
     /// # Errors
     ///
     /// A [shape](Error::is_shape) error if the tensors differ in their number of dims or have none; a
-    /// [key](Error::is_key) error if an entry is no tensor.
+    /// [key](Error::is_key) error if an entry is no tensor; an [overflow](Error::is_overflow) error for a `value` that
+    /// the dtype can't hold (see [`Number`]).
     pub fn get_padded(
         &self,
         key: impl Into<NestedKey>,
@@ -85,24 +113,48 @@ impl TensorDict {
         if !self.has(key.names()) {
             return Ok(None);
         }
-        self.padded_at(key.names(), side, value.into()).map(Some).map_err(|error| error.at(key))
+        self.padded_at(key.names(), side, value.into(), None).map(Some).map_err(|error| error.at(key))
     }
 
-    fn padded_at(&self, names: &[String], side: PaddingSide, value: Number) -> Result<Tensor> {
+    /// As [`get_padded`](Self::get_padded), with `default` in place of the members that lack the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_padded`](Self::get_padded).
+    pub fn get_padded_or(
+        &self,
+        key: impl Into<NestedKey>,
+        side: PaddingSide,
+        value: impl Into<Number>,
+        default: &Tensor,
+    ) -> Result<Tensor> {
+        let key = key.into();
+        let padded =
+            ensure_shaped(default).and_then(|()| self.padded_at(key.names(), side, value.into(), Some(default)));
+        padded.map_err(|error| error.at(key))
+    }
+
+    fn padded_at(
+        &self,
+        names: &[String],
+        side: PaddingSide,
+        value: Number,
+        default: Option<&Tensor>,
+    ) -> Result<Tensor> {
         match (&self.body, names) {
             (Body::Lazy(stack), _) => {
-                let tensors = stack.members.iter().map(|member| member.padded_at(names, side, value));
+                let tensors = stack.members.iter().map(|member| member.padded_at(names, side, value, default));
                 pad_tensors(&tensors.collect::<Result<Vec<_>>>()?, side, value)
             }
             (Body::Dense(dense), [name, below @ ..]) => match dense.entries.get(name) {
-                Some(Entry::Dict(dict)) if !below.is_empty() => dict.padded_at(below, side, value),
+                Some(Entry::Dict(dict)) if !below.is_empty() => dict.padded_at(below, side, value, default),
                 Some(Entry::Tensor(tensor)) if below.is_empty() => Ok(tensor.shallow_clone()),
                 Some(Entry::Jagged(jagged)) if below.is_empty() => jagged.to_padded(side, value, None),
                 Some(entry) => {
                     Err(Error::key(format!("the entry is of kind {}, only tensors are padded", entry.kind()))
                         .remedy("get_list gives the members' entries one by one"))
                 }
-                None => Err(Error::key("there is no such entry")),
+                None => default.map(Tensor::shallow_clone).ok_or_else(|| Error::key("there is no such entry")),
             },
             (Body::Dense(_), []) => Err(Error::key("the empty key holds no entry")),
         }
@@ -181,6 +233,18 @@ impl TensorDict {
         }
         let nested = self.rows_at(&key, None).and_then(|rows| strided_nested(&rows));
         nested.map(Some).map_err(|error| error.at(key))
+    }
+
+    /// As [`get_nested`](Self::get_nested), with `default` in place of the members that lack the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_nested`](Self::get_nested), and a [key](Error::is_key) error for a dense tensordict that
+    /// lacks the key.
+    pub fn get_nested_or(&self, key: impl Into<NestedKey>, default: &Tensor) -> Result<Tensor> {
+        let key = key.into();
+        let rows = ensure_shaped(default).and_then(|()| self.rows_at(&key, Some(default)));
+        rows.and_then(|rows| strided_nested(&rows)).map_err(|error| error.at(key))
     }
 
     /// The tensor of each member, or each row of a dense tensordict's.

@@ -9,6 +9,7 @@ use super::lazy::LazyStack;
 use super::stack::maybe_dense;
 use super::tensordict::Body;
 use super::{Entry, TensorDict};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
 
@@ -42,8 +43,21 @@ pub enum Reduction {
 type Reduce<'a> = dyn FnMut(&Tensor, i64) -> Result<Tensor> + 'a;
 
 impl Reduction {
+    /// Fails for integers and booleans where only floats have a result.
+    fn check(self, tensor: &Tensor) -> Result<()> {
+        let kind = tensor.f_kind()?;
+        let of_floats = matches!(self, Reduction::Mean | Reduction::Std | Reduction::Var);
+        let integers = matches!(kind, Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64 | Kind::Bool);
+        if of_floats && integers {
+            return Err(Error::schema(format!("{self:?} is of floats, the tensors are {}", DType::from(kind)))
+                .remedy("cast first, as by to_dtype(Kind::Float)"));
+        }
+        Ok(())
+    }
+
     /// Of all elements.
     fn whole(self, tensor: &Tensor) -> Result<Tensor> {
+        self.check(tensor)?;
         Ok(match self {
             Reduction::Sum => tensor.f_sum(None::<Kind>)?,
             Reduction::Mean => tensor.f_mean(None::<Kind>)?,
@@ -59,6 +73,7 @@ impl Reduction {
     }
 
     fn along(self, tensor: &Tensor, dim: i64, keep: bool) -> Result<Tensor> {
+        self.check(tensor)?;
         Ok(match self {
             Reduction::Sum => tensor.f_sum_dim_intlist(dim, keep, None::<Kind>)?,
             Reduction::Mean => tensor.f_mean_dim(dim, keep, None::<Kind>)?,
@@ -96,8 +111,8 @@ impl TensorDict {
     /// # Errors
     ///
     /// An [index](Error::is_index) error for `dim`; a [shape](Error::is_shape) error for a jagged entry, and
-    /// along the stack dim of a lazy stack whose members differ; libtorch's, with the key, for a dtype that can't be
-    /// reduced so.
+    /// along the stack dim of a lazy stack whose members differ; a [schema](Error::is_schema) error for integers where
+    /// floats are needed; libtorch's, with the key, for another dtype that can't be reduced so.
     pub fn reduce_dim(&self, how: Reduction, dim: i64, keep_dim: bool) -> Result<TensorDict> {
         let dim = self.batch_dim(dim)?;
         self.reduce_along(dim, keep_dim, &mut |tensor, dim| how.along(tensor, dim, keep_dim))
@@ -173,7 +188,7 @@ impl TensorDict {
     /// `None` for what is no tensor.
     fn reduced_leaf(&self, how: Reduction, name: &str) -> Result<Option<Entry>> {
         let mut flat = Vec::new();
-        for entry in self.list_at(&[name.to_owned()])?.into_flat() {
+        for entry in self.list_at(&[name.to_owned()], None)?.into_flat() {
             match entry {
                 Entry::Tensor(tensor) => flat.push(tensor.f_reshape([-1])?),
                 Entry::Jagged(jagged) => flat.push(jagged.values().f_reshape([-1])?),
@@ -193,8 +208,8 @@ impl TensorDict {
     ///
     /// # Errors
     ///
-    /// A [shape](Error::is_shape) error if there are no tensors; libtorch's for a dtype that can't be reduced
-    /// so, or tensors on several devices.
+    /// A [shape](Error::is_shape) error if there are no tensors; a [schema](Error::is_schema) error for integers alone
+    /// where floats are needed; libtorch's for another dtype that can't be reduced so, or tensors on several devices.
     pub fn reduce(&self, how: Reduction) -> Result<Tensor> {
         let mut flat = Vec::new();
         self.look(|_, tensor| {

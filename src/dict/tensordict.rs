@@ -219,8 +219,27 @@ impl TensorDict {
         if let Some((leaf, kind)) = self.leaf_above(key.names()) {
             return Error::key(format!("'{leaf}' is of kind {kind}, there is nothing below it")).at(key);
         }
+        if let Some(member) = self.member_without(key.names()) {
+            return Error::key(format!("member {member} of the lazy stack has no such entry"))
+                .at(key)
+                .remedy("get_list_or, get_padded_or, get_jagged_or and get_nested_or take a default for such members");
+        }
         let keys: Vec<_> = self.keys().map(|name| format!("'{name}'")).collect();
-        Error::key("there is no such entry").at(key).remedy(format!("the keys are {}", keys.join(", ")))
+        let keys =
+            if keys.is_empty() { "there are none".to_owned() } else { format!("the keys are {}", keys.join(", ")) };
+        Error::key("there is no such entry").at(key).remedy(keys)
+    }
+
+    /// The first member, of the lazy stack on the way to `names`, that lacks an entry which others have.
+    fn member_without(&self, names: &[String]) -> Option<usize> {
+        match (&self.body, names) {
+            (Body::Lazy(stack), _) => {
+                let lacking = stack.members.iter().position(|member| !member.has(names));
+                lacking.filter(|_| self.has_in_any(names))
+            }
+            (Body::Dense(dense), [name, below @ ..]) => dense.entries.get(name)?.as_dict()?.member_without(below),
+            (Body::Dense(_), []) => None,
+        }
     }
 
     /// The name and kind of the entry on the way to `names` that is no dict.

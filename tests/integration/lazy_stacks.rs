@@ -144,7 +144,7 @@ fn the_stack_dim_and_batch_sizes() {
     says(&error, &["items cannot be empty"]);
     let error = TensorDict::lazy_stack([batch(&[1]), scalar_batch(&[1])], 0).unwrap_err();
     assert!(error.is_shape());
-    says(&error, &["batch sizes in tensordicts differs", "member 1", "[1]", "[]"]);
+    says(&error, &["batch sizes of tensordicts in a stack differ", "member 1", "[1]", "[]"]);
     let labelled = batch(&[1]).to(Device::Cpu).unwrap();
     let error = TensorDict::lazy_stack([batch(&[1]), labelled], 0).unwrap_err();
     assert!(error.is_device());
@@ -156,7 +156,7 @@ fn what_a_builder_checks() {
     let two = || [batch(&[1, 2, 3]), batch(&[1, 2, 3, 4])];
     let error = LazyStackBuilder::new(two()).strict_shape(true).build().unwrap_err();
     assert!(error.is_shape());
-    says(&error, &["batch sizes in tensordicts differs", "strict_shape"]);
+    says(&error, &["batch sizes of tensordicts in a stack differ", "strict_shape"]);
     assert_eq!(LazyStackBuilder::new(two()).batch_size([2, -1]).build().unwrap().batch_size(), [2, -1]);
     let error = LazyStackBuilder::new(two()).batch_size([2, 3]).build().unwrap_err();
     says(&error, &["[2, -1]", "[2, 3]"]);
@@ -217,7 +217,7 @@ fn keys_are_those_of_all_members() {
     assert!(stack.get("b").unwrap().is_none() && !stack.contains_key("b") && !stack.contains_key(["n", "x"]));
     let error = stack.entry("b").unwrap_err();
     assert!(error.is_key());
-    says(&error, &["'b'", "'a'"]);
+    says(&error, &["'b'", "member 0"]);
     assert!(stack.item_shape("b").unwrap_err().is_key());
     assert!(stack.get_list("b").unwrap().is_none() && stack.get_jagged("b").unwrap().is_none());
     assert!(stack.get_padded("b", PaddingSide::Right, 0).unwrap().is_none());
@@ -364,7 +364,7 @@ fn members_are_appended_inserted_and_edited() {
         let before = show(&stack);
         let error = stack.append(filled(&[17], 1, &[17])).unwrap_err();
         assert!(error.is_shape());
-        says(&error, &["Batch sizes in tensordicts differs", "[4]", "[17]"]);
+        says(&error, &["batch sizes of tensordicts in a stack differ", "[4]", "[17]"]);
         assert!(stack.append(scalar_batch(&[1, 2, 3, 4])).unwrap_err().is_shape());
         let error = stack.append(batch(&[1, 2, 3, 4]).to(Device::Cpu).unwrap()).unwrap_err();
         assert!(error.is_device());

@@ -84,6 +84,21 @@ fn copies_and_choices_are_free() {
 }
 
 #[test]
+fn what_is_read_by_key_is_free_and_apart() {
+    for mut whole in [pair(), pair().contiguous().unwrap()] {
+        whole.lock();
+        let mut nested = whole.dict("n").unwrap();
+        nested.set("z", longs(&[0; 4]).reshape([2, 2])).unwrap();
+        assert!(!whole.contains_key(["n", "z"]));
+        assert!(whole.set(["n", "z"], longs(&[0; 4]).reshape([2, 2])).unwrap_err().is_lock());
+    }
+    // The members of a locked stack, taken out.
+    let mut member = pair().locked().into_members().unwrap().swap_remove(0);
+    assert!(member.unlock().unwrap_err().to_string().contains("shallow_clone"));
+    member.shallow_clone().set("z", longs(&[0, 0])).unwrap();
+}
+
+#[test]
 fn values_are_written_all_the_same() {
     let mut stack = pair().locked();
     let source = pair().mul(10).unwrap();

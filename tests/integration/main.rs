@@ -13,6 +13,7 @@ mod command_words;
 #[cfg(feature = "datafusion")]
 mod conformance;
 mod containers;
+mod defaults;
 mod densifying;
 mod documents;
 #[cfg(feature = "datafusion")]
