@@ -77,10 +77,10 @@ fn field(name: &PlSmallStr, dtype: &DataType) -> Result<Field> {
             .at(name.as_str())
             .remedy("cast it to another, or leave it out: 128-bit integers to Int64 or Decimal, objects to a struct")
     };
-    // Polars panics at a type that it can't have, such as a decimal of a precision that there is none of.
-    let told = AssertUnwindSafe(|| dtype.to_arrow_field(name.clone(), CompatLevel::newest()));
-    let field = catch_unwind(told).map(|field| ffi::arrow_field(&field));
-    field.unwrap_or_else(|panic| Err(Error::panicked(panic))).map_err(unfit)
+    // Polars panics at types that have none: decimals of a precision that can't be, objects that nobody registered.
+    let told = catch_unwind(AssertUnwindSafe(|| dtype.to_arrow_field(name.clone(), CompatLevel::newest())));
+    let told = told.map_err(|_| Error::schema("Polars knows no Arrow type for it"));
+    told.and_then(|field| ffi::arrow_field(&field)).map_err(unfit)
 }
 
 fn is_deeper_than(levels: usize, dtype: &DataType) -> bool {

@@ -68,8 +68,8 @@ impl Running {
     }
 }
 
-/// The right to run, which half as many streams have at once as Polars has threads for what waits. A callback that waits
-/// takes one of them; all queries of the program share them, and one that finds none left waits without end.
+/// The right to run, which half as many streams have at once as Polars has threads for what waits. A callback that
+/// waits takes one of them; all queries of the program share them, and one that finds none left waits without end.
 #[derive(Debug)]
 struct Place;
 
@@ -81,13 +81,12 @@ impl Place {
         let threads = env::var("POLARS_MAX_BLOCKING_THREAD_COUNT").ok().and_then(|count| count.parse().ok());
         let places = (threads.unwrap_or(512_usize) / 2).max(1);
         let one_more = |taken: usize| (taken < places).then_some(taken + 1);
-        match PLACES_TAKEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more) {
-            Ok(_) => Ok(Place),
-            Err(_) => Err(Error::engine(format!("{places} streams of Polars run already, as many as may at once")).remedy(
+        PLACES_TAKEN.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).map(|_| Place).map_err(|_| {
+            Error::engine(format!("{places} streams of Polars run already, as many as may at once")).remedy(
                 "read some to their end or drop them, convert small results whole, or start the program with a larger \
                  POLARS_MAX_BLOCKING_THREAD_COUNT, half of which is the limit",
-            )),
-        }
+            )
+        })
     }
 }
 
