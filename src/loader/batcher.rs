@@ -20,6 +20,11 @@ impl Batcher {
         Batcher { size: size.max(1), waiting: VecDeque::new(), rows: 0 }
     }
 
+    /// Another size from here on, at least 1, for the rows that wait already as well.
+    pub(crate) fn set_size(&mut self, size: usize) {
+        self.size = size.max(1);
+    }
+
     pub(crate) fn push(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
         if batch.num_rows() > 0 {

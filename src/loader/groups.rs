@@ -14,9 +14,14 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Groups of exactly `rows` rows, the last perhaps of fewer. 0 counts as 1.
-    pub(crate) fn with_size(self, rows: usize) -> Self {
-        Groups { batcher: Some(Batcher::new(rows)), ..self }
+    /// Groups of exactly `rows` rows from here on, rows that wait included; the last perhaps of fewer. 0 counts as 1.
+    pub(crate) fn with_size(mut self, rows: usize) -> Self {
+        match &mut self.batcher {
+            Some(batcher) => batcher.set_size(rows),
+            none => *none = Some(Batcher::new(rows)),
+        }
+        self.whole.take().into_iter().for_each(|batch| self.push(batch));
+        self
     }
 
     pub(crate) fn push(&mut self, batch: RecordBatch) {

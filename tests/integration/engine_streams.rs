@@ -48,6 +48,19 @@ async fn a_panic_in_a_function_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn another_size_midway_loses_no_row() {
+    let rows = context(1).sql("SELECT value AS id FROM generate_series(0, 99)").await.unwrap();
+    let mut stream = rows.tensordict_stream(&masked()).await.unwrap();
+    let mut seen: Vec<Vec<i64>> = Vec::new();
+    for size in [10, 30, 4, 50, 50] {
+        stream = stream.with_batch_size(size);
+        seen.push(Vec::try_from(stream.next().await.unwrap().unwrap().tensor("id").unwrap()).unwrap());
+    }
+    assert_eq!(seen.iter().map(Vec::len).collect::<Vec<_>>(), [10, 30, 4, 50, 6]);
+    assert_eq!(seen.concat(), (0..100).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn little_memory_is_an_error_and_all_is_given_back() {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(20_000));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool)).build_arc().unwrap();

@@ -45,7 +45,7 @@ impl TensorDictStream {
     /// Tensordicts of exactly `rows` rows each, the last perhaps of fewer. 0 counts as 1.
     ///
     /// Rows of one record batch are cut out of it, rows of several are put together; each row is
-    /// copied at most once.
+    /// copied at most once. In the midst of a stream, it holds for the rows that come.
     #[must_use]
     pub fn with_batch_size(mut self, rows: usize) -> Self {
         self.groups = self.groups.with_size(rows);

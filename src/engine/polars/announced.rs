@@ -1,5 +1,6 @@
 //! What the columns of a frame will be, told before it is computed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -76,7 +77,10 @@ fn field(name: &PlSmallStr, dtype: &DataType) -> Result<Field> {
             .at(name.as_str())
             .remedy("cast it to another, or leave it out: 128-bit integers to Int64 or Decimal, objects to a struct")
     };
-    ffi::arrow_field(&dtype.to_arrow_field(name.clone(), CompatLevel::newest())).map_err(unfit)
+    // Polars panics at types that have none: decimals of a precision that can't be, objects that nobody registered.
+    let told = catch_unwind(AssertUnwindSafe(|| dtype.to_arrow_field(name.clone(), CompatLevel::newest())));
+    let told = told.map_err(|_| Error::schema("Polars knows no Arrow type for it"));
+    told.and_then(|field| ffi::arrow_field(&field)).map_err(unfit)
 }
 
 fn is_deeper_than(levels: usize, dtype: &DataType) -> bool {

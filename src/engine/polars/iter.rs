@@ -22,10 +22,14 @@ use crate::schema::TensorDictSchema;
 ///
 /// They have the same keys throughout. Without a [batch size](Self::with_batch_size) they are as large as the
 /// engine's batches, or a frame's chunks. An error ends it; the row that it names is counted from the start of the
-/// result.
+/// result. Where the query itself fails, rows may be missing from the batches before the error: the engine computes
+/// several parts at a time, and those after the one that failed may have come.
 ///
 /// A lazy query starts with the first call of `next` and runs beside the consumer, two of the engine's batches ahead
 /// at most. Dropping the iterator stops it when its next batch is there.
+///
+/// Of lazy queries, 256 may run at once, or half of what `POLARS_MAX_BLOCKING_THREAD_COUNT` says: each may keep one of
+/// Polars' threads waiting. One more is an error.
 pub struct TensorDictIter {
     source: Source,
     converter: Converter,
@@ -61,7 +65,7 @@ impl TensorDictIter {
     /// Tensordicts of exactly `rows` rows each, the last perhaps of fewer. 0 counts as 1.
     ///
     /// Rows of one of the engine's batches are cut out of it, rows of several are put together; each row is copied
-    /// at most once.
+    /// at most once. In the midst of a stream, it holds for the rows that come.
     #[must_use]
     pub fn with_batch_size(mut self, rows: usize) -> Self {
         self.groups = self.groups.with_size(rows);

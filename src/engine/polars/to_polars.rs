@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use polars::prelude::{Column, DataFrame, Series};
 use polars_arrow::array as theirs;
 use polars_arrow::datatypes::{ArrowDataType, Field as PolarsField};
@@ -50,7 +51,10 @@ use crate::schema::{Elements, MAX_LEVELS, reject_deep};
 /// # Errors
 ///
 /// What [`to_arrow`] says; a [schema](Error::is_schema) error for non-tensor values of a type that Polars lacks:
-/// maps, unions, intervals, list views, runs, dictionaries of other things than strings.
+/// maps, unions, intervals, list views, runs, dictionaries of other things than strings; an
+/// [overflow](Error::is_overflow) error for times in seconds, which Polars hasn't, that are too large in milliseconds;
+/// an [engine](Error::is_engine) error for values that Polars takes for nulls: times outside of the day, strings that
+/// aren't among the categories that metadata says.
 pub fn to_polars(dict: TensorDict, options: &ToArrowOptions) -> Result<DataFrame> {
     let batch: RecordBatch = to_arrow(dict, options)?;
     let (schema, arrays, rows) = batch.into_parts();
@@ -62,9 +66,13 @@ pub fn to_polars(dict: TensorDict, options: &ToArrowOptions) -> Result<DataFrame
 fn column(field: &Field, array: &ArrayRef) -> Result<Column> {
     // Polars panics at metadata of its own making that somebody has changed, and at time zones it doesn't know.
     let import = AssertUnwindSafe(|| -> Result<Column> {
-        let array = import(field, array)?;
-        let field = typed(field, &*array)?;
-        Ok(Column::from(Series::try_from((&field, array))?))
+        let theirs = import(field, array)?;
+        let field = typed(field, &*theirs)?;
+        let series = Series::try_from((&field, theirs))?;
+        match series.null_count().saturating_sub(array.logical_null_count()) {
+            0 => Ok(Column::from(series)),
+            lost => Err(Error::engine(format!("Polars takes {lost} of its values for nulls"))),
+        }
     });
     let column = catch_unwind(import).unwrap_or_else(|panic| Err(Error::panicked(panic)));
     column.map_err(|error| error.at(field.name()).remedy("cast the values to a type that Polars has"))
@@ -106,8 +114,20 @@ fn import(field: &Field, array: &ArrayRef) -> Result<Box<dyn theirs::Array>> {
             let validity = ffi::to_polars_validity(structs.nulls())?;
             Ok(Box::new(theirs::StructArray::try_new(data_type, structs.len(), values, validity)?))
         }
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            milliseconds(array, &DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))
+        }
+        DataType::Duration(TimeUnit::Second) => milliseconds(array, &DataType::Duration(TimeUnit::Millisecond)),
         _ => ffi::to_polars_array(array),
     }
+}
+
+/// Times in seconds, which Polars would multiply without a look at what comes of it.
+fn milliseconds(array: &ArrayRef, data_type: &DataType) -> Result<Box<dyn theirs::Array>> {
+    let checked = CastOptions { safe: false, ..CastOptions::default() };
+    let times = cast_with_options(array, data_type, &checked)
+        .map_err(|_| Error::overflow("a time in seconds is too large in milliseconds, of which Polars has 64 bits"))?;
+    ffi::to_polars_array(&times)
 }
 
 fn lists(

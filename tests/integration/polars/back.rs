@@ -166,6 +166,47 @@ fn broken_metadata_is_an_error() {
 }
 
 #[test]
+fn no_value_changes_on_the_way() {
+    use arrow::array::{DurationSecondArray, ListArray, Time32SecondArray, TimestampSecondArray};
+    let convert = |values: ArrayRef| {
+        let mut td = TensorDict::new([values.len() as i64]);
+        td.set("c", NonTensorStack::new(values)).unwrap();
+        to_polars(td, &ToArrowOptions::default())
+    };
+    let in_list = |values: ArrayRef| -> ArrayRef {
+        let item = arrow::datatypes::Field::new("item", values.data_type().clone(), true);
+        let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
+        Arc::new(ListArray::new(Arc::new(item), offsets, values, None))
+    };
+    // Polars has no seconds.
+    let times = |large: i64| -> [ArrayRef; 2] {
+        let seconds = vec![Some(-2), None, Some(large)];
+        [Arc::new(TimestampSecondArray::from(seconds.clone())), Arc::new(DurationSecondArray::from(seconds))]
+    };
+    for values in times(3) {
+        let frame = convert(Arc::clone(&values)).unwrap();
+        let column = frame.column("c").unwrap().to_physical_repr();
+        assert_eq!(column.i64().unwrap().iter().collect::<Vec<_>>(), [Some(-2000), None, Some(3000)]);
+        assert_eq!(convert(in_list(values)).unwrap().height(), 1);
+    }
+    for values in times(i64::MAX).into_iter().chain(times(i64::MIN)) {
+        for values in [in_list(Arc::clone(&values)), values] {
+            let error = convert(values).unwrap_err();
+            assert!(error.is_overflow() && error.nested_key() == Some(&"c".into()), "{error}");
+        }
+    }
+    // What isn't a time of the day, and what is no category.
+    let error = convert(Arc::new(Time32SecondArray::from(vec![Some(1), None, Some(86_400)]))).unwrap_err();
+    assert!(error.is_engine() && error.to_string().contains("takes 1 "), "{error}");
+    let words: ArrayRef = Arc::new(["a", "x"].into_iter().collect::<DictionaryArray<Int32Type>>());
+    let metadata = [("_PL_ENUM_VALUES2".to_owned(), "1;a1;b".to_owned())];
+    let field = arrow::datatypes::Field::new("c", words.data_type().clone(), true).with_metadata(metadata.into());
+    let td = from_arrow(crate::show::column_of(field, words), &masked()).unwrap();
+    let error = to_polars(td, &ToArrowOptions::default()).unwrap_err();
+    assert!(error.is_engine() && error.nested_key() == Some(&"c".into()), "{error}");
+}
+
+#[test]
 fn a_pipeline_goes_on_behind_a_model() {
     let td = df!("x" => [1.0f32, 2.0, 3.0]).unwrap().to_tensordict(&masked()).unwrap();
     let scores = td.tensor("x").unwrap().f_mul_scalar(2.0).unwrap();

@@ -1,5 +1,6 @@
 //! Results batch by batch, under hostile conditions as well.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -45,6 +46,23 @@ fn batches_are_exact_and_in_order() {
             assert_eq!(last.batch_size()[0] as usize, (count as usize - 1) % size + 1);
             assert_eq!(batches.iter().flat_map(ids).collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
         }
+    }
+}
+
+#[test]
+fn another_size_midway_loses_no_row() {
+    for mut stream in
+        [rows(100).lazy().tensordict_stream(&masked()).unwrap(), rows(100).tensordict_stream(&masked()).unwrap()]
+    {
+        let mut seen = Vec::new();
+        for size in [10, 30, 4] {
+            stream = stream.with_batch_size(size);
+            seen.push(ids(&stream.next().unwrap().unwrap()));
+        }
+        assert_eq!(seen.iter().map(Vec::len).collect::<Vec<_>>(), [10, 30, 4]);
+        seen.extend(stream.with_batch_size(50).map(|batch| ids(&batch.unwrap())));
+        assert_eq!(seen[3..].iter().map(Vec::len).collect::<Vec<_>>(), [50, 6]);
+        assert_eq!(seen.concat(), (0..100).collect::<Vec<_>>());
     }
 }
 
@@ -222,6 +240,36 @@ fn many_at_once_all_end() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A stream that nobody reads keeps one of Polars' threads, without which other queries would wait for ever.
+#[test]
+fn as_many_streams_run_as_polars_has_threads_for() {
+    let limited = "POLARS_MAX_BLOCKING_THREAD_COUNT";
+    if std::env::var_os(limited).is_none() {
+        // Alone in a process, which may have few threads.
+        let name = "polars::streams::as_many_streams_run_as_polars_has_threads_for";
+        let alone = Command::new(std::env::current_exe().unwrap()).args(["--exact", name]).env(limited, "8").output();
+        let alone = alone.unwrap();
+        let said = String::from_utf8_lossy(&alone.stdout);
+        assert!(alone.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let open = || counted(1_000_000).0.tensordict_stream(&masked()).unwrap().with_batch_size(10);
+    let mut streams: Vec<_> = (0..4).map(|_| open()).collect();
+    for stream in &mut streams {
+        assert_eq!(ids(&stream.next().unwrap().unwrap())[9], 9);
+    }
+    let (_, error) = error_at_the_end(open());
+    assert!(error.is_engine() && error.to_string().contains("4 streams"), "{error}");
+    // Others find a thread.
+    assert_eq!(ids(&rows(3).lazy().to_tensordict(&masked()).unwrap()), [0, 1, 2]);
+    assert_eq!(rows(3).tensordict_stream(&masked()).unwrap().count(), 1);
+    // One that is dropped and one that is read to its end make room.
+    streams.pop();
+    assert_eq!(rows(3).lazy().tensordict_stream(&masked()).unwrap().with_batch_size(1).count(), 3);
+    let mut next = open();
+    assert_eq!(ids(&next.next().unwrap().unwrap())[9], 9);
 }
 
 #[test]

@@ -289,6 +289,24 @@ fn deep_types_are_an_error() {
 }
 
 #[test]
+fn types_that_can_not_be_are_an_error() {
+    for precision in [0, 300] {
+        let dtype = DataType::Decimal(precision, 0);
+        let query = df!("c" => [1i64]).unwrap().lazy();
+        let query =
+            query.select([col("c").map(Ok, move |_, field| Ok(Field::new(field.name().clone(), dtype.clone())))]);
+        for error in [
+            query.tensordict_schema(&masked()).unwrap_err(),
+            query.clone().to_tensordict(&masked()).unwrap_err(),
+            query.tensordict_stream(&masked()).unwrap_err(),
+        ] {
+            assert!(error.is_schema() && error.nested_key() == Some(&"c".into()), "{error}");
+            assert!(error.to_string().contains("decimal[") && !error.to_string().contains("panic"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn constants_are_columns() {
     let query = df!("x" => [1i64, 2]).unwrap().lazy().with_columns([lit(7i32).alias("seven"), lit("w").alias("w")]);
     let td = query.to_tensordict(&masked()).unwrap();
