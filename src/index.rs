@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use tch::kind::Element;
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 use crate::error::{Error, Result};
 
@@ -154,7 +154,21 @@ pub(crate) fn room<T>(count: i64) -> Result<Vec<T>> {
 /// The elements of a tensor of `T`'s dtype, row by row, with one copy.
 pub(crate) fn elements<T: Element + Copy>(tensor: &Tensor) -> Result<Vec<T>> {
     drop(room::<T>(i64::try_from(tensor.numel()).unwrap_or(i64::MAX))?);
-    Ok(Vec::try_from(&tensor.f_to_device(Device::Cpu)?.f_reshape([-1])?)?)
+    Ok(Vec::try_from(&written_out(&tensor.f_to_device(Device::Cpu)?)?.f_reshape([-1])?)?)
+}
+
+/// The same elements in memory as they are read, for tch copies out of memory: itself, but for numbers that libtorch
+/// negates or conjugates when it reads them, zeros that it keeps no memory for, and booleans, of which a byte may hold
+/// more than 0 and 1.
+pub(crate) fn written_out(tensor: &Tensor) -> Result<Tensor, TchError> {
+    let kind = tensor.f_kind()?;
+    if tensor.f_internal_is_zerotensor()? {
+        return Tensor::f_zeros(tensor.size(), (kind, tensor.device()));
+    }
+    match kind {
+        Kind::Bool => tensor.f_view_dtype(Kind::Uint8)?.f_logical_not()?.f_logical_not(),
+        _ => tensor.f_resolve_conj()?.f_resolve_neg(),
+    }
 }
 
 fn walk(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {

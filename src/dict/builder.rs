@@ -2,7 +2,7 @@
 
 use tch::Device;
 
-use super::lazy::{LazyStack, new_dim};
+use super::lazy::{LazyStack, has_name, new_dim};
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
@@ -178,11 +178,7 @@ impl LazyStackBuilder {
         };
         let stack_dim = new_dim(self.stack_dim, blank.batch_dims())?;
         if let Some(name) = &self.stack_dim_name
-            && self
-                .members
-                .iter()
-                .chain([&blank])
-                .any(|member| member.shared_names().iter().flatten().any(|theirs| theirs == name))
+            && self.members.iter().chain([&blank]).any(|member| has_name(member, name))
         {
             return Err(Error::key(format!(
                 "the stack dim can't be named '{name}': a dim of the members has that name"

@@ -250,7 +250,7 @@ impl TensorDict {
                     ))
                     .remedy("pad the members, or go through them one by one"));
                 }
-                if names.iter().filter(|name| name.is_some()).count() <= usize::from(stack.stack_dim_name.is_some()) {
+                if names.iter().filter(|name| name.is_some()).count() <= usize::from(stack.dim_name().is_some()) {
                     names.clear();
                 }
                 Dense { batch_size, names, device: self.device(), ..Dense::default() }

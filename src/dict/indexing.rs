@@ -268,7 +268,7 @@ impl LazyStack {
                 // Innermost dim first.
                 for dim in (0..shape.len()).rev() {
                     let size = usize::try_from(shape[dim]).unwrap_or_default().max(1);
-                    let name = if shape.len() == 1 { self.stack_dim_name.clone() } else { None };
+                    let name = if shape.len() == 1 { self.dim_name().map(str::to_owned) } else { None };
                     let mut stacked = Vec::with_capacity(parts.len() / size);
                     let mut rest = parts.into_iter().peekable();
                     while rest.peek().is_some() {
@@ -287,7 +287,7 @@ impl LazyStack {
     fn index_nothing(&self, items: &[Index], block: usize, place: usize) -> Result<TensorDict> {
         let mut sizes = sizes_after(&self.first_sizes(), items)?;
         let mut names = self.members.first().unwrap_or(&self.blank).shared_names();
-        names.insert(self.stack_dim.min(names.len()), self.stack_dim_name.clone());
+        names.insert(self.stack_dim.min(names.len()), self.dim_name().map(str::to_owned));
         let mut names = names_after(&names, items, sizes.len());
         if !self.members.is_empty() || block != 1 {
             let mut nothing = self.nothing(&sizes)?;

@@ -46,6 +46,13 @@ impl LazyStack {
         Ok(())
     }
 
+    /// The name of the stack dim, unless a dim of the members has it, too: those are asked for theirs by the same name.
+    pub(super) fn dim_name(&self) -> Option<&str> {
+        let name = self.stack_dim_name.as_deref()?;
+        let mut like_members = self.members.iter().chain(self.members.is_empty().then_some(&*self.blank));
+        (!like_members.any(|member| has_name(member, name))).then_some(name)
+    }
+
     pub(super) fn batch_dims(&self) -> usize {
         1 + self.members.first().unwrap_or(&self.blank).batch_dims()
     }
@@ -183,6 +190,11 @@ impl LazyStack {
     pub(super) fn take(&mut self, names: &[String]) -> Option<Entry> {
         self.members.iter_mut().fold(None, |taken, member| member.take(names).or(taken))
     }
+}
+
+/// Whether a batch dim has this name.
+pub(super) fn has_name(dict: &TensorDict, name: &str) -> bool {
+    dict.shared_names().iter().flatten().any(|theirs| theirs == name)
 }
 
 fn check_device(first: &TensorDict, member: &TensorDict, at: usize) -> Result<()> {

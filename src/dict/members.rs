@@ -1,7 +1,7 @@
 //! The members of a lazy stack.
 
 use super::TensorDict;
-use super::lazy::LazyStack;
+use super::lazy::{LazyStack, has_name};
 use super::tensordict::Body;
 use crate::error::{Error, Result};
 
@@ -18,7 +18,7 @@ impl TensorDict {
 
     /// The name of the dim along which a lazy stack is stacked, if it has one.
     pub fn stack_dim_name(&self) -> Option<&str> {
-        self.as_stack().ok()?.stack_dim_name.as_deref()
+        self.as_stack().ok()?.dim_name()
     }
 
     /// The members of a lazy stack, in order; none of a dense tensordict.
@@ -71,7 +71,7 @@ impl TensorDict {
     ///
     /// A [shape](Error::is_shape) error if the batch size isn't the members' (any size will do where
     /// theirs is -1); a [device](Error::is_device) error; a [lock](Error::is_lock) error; a
-    /// [key](Error::is_key) error for a dense tensordict. The stack is then as before.
+    /// [key](Error::is_key) error for a dense tensordict, and if one of its dims has the name of the stack dim. The stack is then as before.
     pub fn insert(&mut self, index: i64, member: TensorDict) -> Result<()> {
         let stack = self.as_stack_mut()?;
         stack.admit(std::slice::from_ref(&member))?;
@@ -125,6 +125,7 @@ impl TensorDict {
         if edited.batch_size() != member.batch_size() || edited.device() != member.device() {
             stack.admit(std::slice::from_ref(&edited))?;
         }
+        stack.ensure_other_names(&edited)?;
         stack.members[at as usize] = edited;
         Ok(given)
     }
@@ -149,6 +150,7 @@ impl LazyStack {
         // Any size goes along a dim in which members differ already.
         let ragged = |dim: usize| self.members.iter().any(|member| member.batch_size().get(dim) != sizes.get(dim));
         for newcomer in newcomers {
+            self.ensure_other_names(newcomer)?;
             if newcomer.device() != first.device() {
                 return Err(Error::device(format!(
                     "Devices differ: the stack has {:?}, the new member {:?}",
@@ -168,6 +170,17 @@ impl LazyStack {
             }
         }
         Ok(())
+    }
+
+    /// Fails if a dim of a member to be has the name of the stack dim.
+    fn ensure_other_names(&self, newcomer: &TensorDict) -> Result<()> {
+        match self.dim_name() {
+            Some(name) if has_name(newcomer, name) => {
+                Err(Error::key(format!("a dim of the new member is named '{name}', as the stack dim is"))
+                    .remedy("set_names gives it another name"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn adopt(&mut self, at: usize, members: Vec<TensorDict>) {

@@ -51,13 +51,14 @@ impl TensorDict {
                         }
                     }
                 }
-                names.insert(stack.stack_dim.min(names.len()), stack.stack_dim_name.clone());
+                names.insert(stack.stack_dim.min(names.len()), stack.dim_name().map(str::to_owned));
                 names
             }
         }
     }
 
-    /// Names the batch dims, one name or `None` per dim; nested dicts take the names of the dims they share.
+    /// Names the batch dims, one name or `None` per dim; nested dicts take the names of the dims they share. A
+    /// dim of their own that has one of these names loses it.
     ///
     /// # Errors
     ///
@@ -84,6 +85,9 @@ impl TensorDict {
                 let mut all = std::mem::take(&mut dense.names);
                 all.resize(dense.batch_size.len(), None);
                 all[..names.len()].clone_from_slice(names);
+                for own in &mut all[names.len()..] {
+                    own.take_if(|own| names.iter().flatten().any(|name| name == own));
+                }
                 if all.iter().any(Option::is_some) {
                     dense.names = all;
                 }

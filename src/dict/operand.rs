@@ -4,6 +4,7 @@ use tch::Tensor;
 
 use super::{Entry, TensorDict};
 use crate::error::{Error, Result};
+use crate::index::elements;
 use crate::tensor::Number;
 use crate::tensor::{JaggedTensor, NonTensorStack};
 
@@ -216,9 +217,7 @@ pub(super) fn ensure_shaped(tensor: &Tensor) -> Result<()> {
 
 /// Fails at the first row whose lengths differ.
 pub(super) fn ensure_same_offsets(jagged: &JaggedTensor, other: &JaggedTensor) -> Result<()> {
-    let lengths = |jagged: &JaggedTensor| -> Result<Vec<i64>> {
-        Ok(Vec::try_from(&jagged.lengths()?.f_to_device(tch::Device::Cpu)?)?)
-    };
+    let lengths = |jagged: &JaggedTensor| -> Result<Vec<i64>> { elements(&jagged.lengths()?) };
     let (here, there) = (lengths(jagged)?, lengths(other)?);
     if here.len() != there.len() {
         return Err(Error::shape(format!(

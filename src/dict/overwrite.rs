@@ -6,6 +6,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::operand::ensure_shaped;
 use crate::error::{Error, Result};
+use crate::tensor::ensure_apart;
 
 /// Tensors to write into and the values to write.
 #[derive(Debug, Default)]
@@ -48,10 +49,7 @@ impl Overwrites {
 
 /// Fails where writing into the tensor would.
 pub(super) fn ensure_writable(tensor: &Tensor) -> Result<()> {
-    if has_strides(tensor) && tensor.size().iter().zip(tensor.stride()).any(|(size, stride)| *size > 1 && stride == 0) {
-        return Err(Error::shape("elements of the entry share memory, as of an expanded tensor")
-            .remedy("write into a deep_clone"));
-    }
+    ensure_apart(tensor)?;
     if !tensor.requires_grad() || !gradients_are_recorded()? {
         return Ok(());
     }

@@ -6,6 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::dict::{Entry, TensorDict};
 use crate::dtype::DType;
+use crate::index::written_out;
 use crate::tensor::{NonTensorStack, Value};
 
 /// Writes the whole tensordict as one JSON object.
@@ -82,7 +83,7 @@ fn write_numbers(tensor: &Tensor, writer: &mut dyn Write) -> io::Result<()> {
     let mut start = 0;
     while start < count {
         let length = PART.min(count - start);
-        let part = flat.f_narrow(0, start, length).and_then(|part| part.f_to_device(Device::Cpu));
+        let part = flat.f_narrow(0, start, length).and_then(|part| written_out(&part.f_to_device(Device::Cpu)?));
         write_part(&part.map_err(io::Error::other)?, start > 0, writer)?;
         start += length;
     }

@@ -4,6 +4,7 @@ use tch::kind::Element;
 use tch::{Device, Kind, TchError, Tensor};
 
 use crate::dict::has_strides;
+use crate::index::written_out;
 
 /// Values that are looked at of an entry.
 pub(super) const VALUES: usize = 4096;
@@ -189,7 +190,7 @@ fn take<T: Element + Copy>(tensor: &Tensor, places: &[i64]) -> Result<Vec<T>, Tc
         indices.reverse();
         tensor.f_index(&indices)?
     };
-    Vec::try_from(&taken.f_to_device(Device::Cpu)?.f_to_kind(T::KIND)?)
+    Vec::try_from(&written_out(&taken.f_to_device(Device::Cpu)?.f_to_kind(T::KIND)?)?)
 }
 
 #[cfg(test)]

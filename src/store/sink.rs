@@ -8,6 +8,7 @@ use tch::{Kind, Tensor};
 
 use super::kinds::size_of;
 use crate::error::{Error, Result};
+use crate::index::written_out;
 
 /// What waits in memory for each file, at most.
 const WAITING: usize = 16 << 10;
@@ -44,7 +45,7 @@ impl Sink {
 
     /// All elements of a tensor in row-major order, a piece at a time.
     pub(super) fn put_tensor(&mut self, tensor: &Tensor) -> Result<()> {
-        let tensor = tensor.f_detach()?.f_resolve_conj()?.f_resolve_neg()?;
+        let tensor = tensor.f_detach()?;
         let kind = tensor.f_kind()?;
         let rows = tensor.size().first().copied().unwrap_or(1);
         if tensor.numel() == 0 {
@@ -70,7 +71,7 @@ impl Sink {
         while start < total {
             let count = at_a_time.min(total - start);
             let bytes = &mut buffer[..count * size_of(kind)];
-            flat.f_narrow(0, start as i64, count as i64)?.f_copy_data_u8(bytes, count)?;
+            written_out(&flat.f_narrow(0, start as i64, count as i64)?)?.f_copy_data_u8(bytes, count)?;
             self.put(bytes)?;
             start += count;
         }

@@ -271,12 +271,15 @@ pub(super) fn read_arrow(
 
 /// JSON values as those of a batch.
 pub(super) fn stack(values: &[Json], batch_size: &[i64], rows: Option<(i64, i64)>) -> Result<NonTensorStack> {
-    let within: i64 = batch_size.iter().skip(1).product();
-    let (start, end) = match rows {
-        None => (0, values.len() as i64),
-        Some((start, end)) => (start * within, end * within),
+    let part = match (rows, batch_size.first()) {
+        (Some((start, end)), Some(1..)) => {
+            // There are as many values as places in the batch, so many in each row.
+            let within = values.len() as i64 / batch_size[0];
+            &values[(start * within) as usize..(end * within) as usize]
+        }
+        _ => values,
     };
-    let part: Vec<&Json> = values.iter().skip(start as usize).take((end - start) as usize).collect();
+    let part: Vec<&Json> = part.iter().collect();
     NonTensorStack::new(column(&part)?).shaped(&part_of(batch_size, rows))
 }
 
@@ -333,7 +336,10 @@ fn read_members(folder: &Folder, sizes: &[i64], found: &mut Vec<Json>, depth: us
         let metadata = json::parse(&member.read("meta.json")?)?;
         match (class(&metadata), metadata.get("data")) {
             (Some("NonTensorData"), Some(data)) => {
-                let places: i64 = within.iter().product();
+                let places = within.iter().try_fold(1i64, |places, size| places.checked_mul(*size));
+                let places = places.and_then(|places| usize::try_from(places).ok());
+                let places = places.filter(|places| found.try_reserve(*places).is_ok());
+                let places = places.ok_or_else(|| Error::file("one value has more places than memory holds"))?;
                 found.extend((0..places).map(|_| data.clone()));
             }
             (Some("NonTensorData"), None) | (_, Some(Json::String(_))) => return Err(pickled()),

@@ -138,7 +138,13 @@ impl Appending {
                 };
                 // Half of the columns may be there.
                 self.failed = true;
-                let level = Level::open(td, place, self.form, 0)?;
+                let level = Level::open(td, place.clone(), self.form, 0)?;
+                if let Err(error) = level.check(td) {
+                    // A lazy stack is there already, which the next batch needn't have.
+                    std::fs::remove_dir_all(&place).map_err(|error| Error::io(&place, "removed", error))?;
+                    self.failed = false;
+                    return Err(error);
+                }
                 self.failed = false;
                 self.level.insert(level)
             }

@@ -1,6 +1,7 @@
 //! Leaf values beside `tch::Tensor`.
 
 mod jagged;
+mod memory;
 mod multi_nested;
 mod non_tensor;
 mod number;
@@ -9,6 +10,7 @@ mod value;
 
 pub use jagged::{JaggedTensor, PaddingSide};
 pub(crate) use jagged::{pad_rows, strided_nested};
+pub(crate) use memory::ensure_apart;
 pub use multi_nested::{CellIndex, MultiNestedTensor};
 pub use non_tensor::NonTensorStack;
 pub use number::Number;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, Int64Array, StringArray};
 use tch::{Device, Kind, Tensor};
-use tensorquery::{Entry, Index, JaggedTensor, NestedKey, NonTensorStack, TensorDict, Value};
+use tensorquery::{Entry, Index, JaggedTensor, LazyStackBuilder, NestedKey, NonTensorStack, TensorDict, Value};
 
 use crate::show::{show, show_entry, show_jagged, show_tensor};
 
@@ -408,4 +408,39 @@ fn undefined_tensors_are_refused() {
     assert!(dict.is_empty());
     assert!(JaggedTensor::try_new(Tensor::new(), Tensor::from_slice(&[0i64])).unwrap_err().is_shape());
     assert!(JaggedTensor::try_new(Tensor::from_slice(&[1i64]), Tensor::new()).unwrap_err().is_shape());
+}
+
+#[test]
+fn no_two_dims_have_one_name() {
+    let named = |name: &str| {
+        let mut td = TensorDict::new([2]);
+        td.set_names([Some(name)]).unwrap();
+        td
+    };
+    // A nested dict's own dim gives way.
+    let mut inner = TensorDict::new([2, 3]);
+    inner.set_names([None, Some("b")]).unwrap();
+    let mut td = TensorDict::new([2]);
+    td.set("inner", inner).unwrap();
+    td.set_names([Some("b")]).unwrap();
+    assert_eq!(td.dict("inner").unwrap().names().unwrap(), [Some("b".to_owned()), None]);
+    // A member's dims aren't named as the stack dim is.
+    let mut stack = LazyStackBuilder::new([named("t"), named("t")]).stack_dim_name("time").build().unwrap();
+    assert!(stack.append(named("time")).unwrap_err().is_key());
+    assert!(stack.insert(0, named("time")).unwrap_err().is_key());
+    assert!(stack.edit_member(0, |member| member.set_names([Some("time")])).unwrap_err().is_key());
+    assert_eq!(stack.names().unwrap(), ["time", "t"].map(|name| Some(name.to_owned())));
+    assert_eq!(stack.members().len(), 2);
+    // Stacked nested dicts have the stack dim's name only if it isn't one of theirs.
+    let members = [1, 2].map(|_| {
+        let mut inner = TensorDict::new([2, 3]);
+        inner.set_names([None, Some("time")]).unwrap();
+        let mut td = TensorDict::new([2]);
+        td.set("inner", inner).unwrap();
+        td
+    });
+    let stack = LazyStackBuilder::new(members).stack_dim_name("time").build().unwrap();
+    for td in [stack.shallow_clone(), stack.contiguous().unwrap()] {
+        assert_eq!(td.dict("inner").unwrap().names().unwrap(), [None, None, Some("time".to_owned())]);
+    }
 }

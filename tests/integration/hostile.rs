@@ -6,7 +6,7 @@ use arrow::array::{NullArray, StringArray};
 use tch::{Device, Kind, Tensor};
 use tensorquery::{
     Error, Index, JaggedTensor, LazyStackBuilder, MultiNestedTensor, NonTensorStack, PaddingSide, Ragged, TensorDict,
-    ToArrowOptions, to_arrow,
+    ToArrowOptions, to_arrow, write_json,
 };
 
 use crate::show::show;
@@ -331,4 +331,63 @@ fn more_values_than_memory_has_places_for() {
         assert!(TensorDict::stack([td(rows), td(rows)], 1).is_err());
     }
     assert!(TensorDict::cat([td(most), td(most), td(most)], 0).unwrap_err().is_shape());
+}
+
+/// Zeros that libtorch keeps no memory for: elements are never copied out of it.
+fn zeros(shape: &[i64], kind: Kind) -> Tensor {
+    Tensor::f_internal_efficientzerotensor(shape, (kind, Device::Cpu)).unwrap()
+}
+
+#[test]
+fn zeros_without_memory() {
+    let nothing = longs(&[]);
+    assert_eq!(JaggedTensor::try_new(nothing, zeros(&[3], Kind::Int64)).unwrap().shape(), [2, -1]);
+    assert_eq!(Index::from_tensor(&zeros(&[2], Kind::Int64)).unwrap(), Index::Rows(vec![0, 0]));
+    assert_eq!(Index::from_tensor(&zeros(&[2], Kind::Bool)).unwrap(), Index::Mask(vec![false; 2]));
+    for kind in [Kind::Double, Kind::Int64, Kind::Bool] {
+        let mut td = batch(&[1, 2]);
+        td.set("z", zeros(&[2], kind)).unwrap();
+        let mut text = Vec::new();
+        write_json(&td, &mut text).unwrap();
+        assert!(String::from_utf8(text).unwrap().contains("\"z\""), "{kind:?}");
+        assert!(td.to_html().contains('z') && format!("{td:#}").contains('z'), "{kind:?}");
+        // They can't be written to, so nothing else is.
+        let mut values = batch(&[8, 9]);
+        values.set("z", Tensor::zeros([2], (kind, Device::Cpu))).unwrap();
+        assert!(td.put_at(0, 1).unwrap_err().is_shape(), "{kind:?}");
+        assert!(td.put_at([1, 0], &values).unwrap_err().is_shape(), "{kind:?}");
+        assert!(td.update_(&values).unwrap_err().to_string().contains("no memory"), "{kind:?}");
+        assert_eq!(Vec::<i64>::try_from(td.tensor("a").unwrap()).unwrap(), [1, 2], "{kind:?}");
+    }
+}
+
+#[test]
+fn numbers_that_are_negated_when_they_are_read() {
+    let negated = |numbers: &[i64]| longs(numbers).f_internal_neg_view().unwrap();
+    let jagged = JaggedTensor::try_new(longs(&[5, 6, 7]), negated(&[0, -1, -3])).unwrap();
+    assert_eq!(Vec::<i64>::try_from(jagged.row(1).unwrap()).unwrap(), [6, 7]);
+    assert!(JaggedTensor::try_new(longs(&[5, 6, 7]), negated(&[0, 1, 3])).unwrap_err().is_shape());
+    assert_eq!(Index::from_tensor(&negated(&[0, -1])).unwrap(), Index::Rows(vec![0, 1]));
+    // Bytes that are no booleans, as booleans.
+    let bytes = Tensor::from_slice(&[2u8, 0, 1]).view_dtype(Kind::Bool);
+    assert_eq!(Index::from_tensor(&bytes).unwrap(), Index::Mask(vec![true, false, true]));
+}
+
+#[test]
+fn elements_that_share_memory_are_not_written_to() {
+    let mut td = TensorDict::new([3]);
+    td.set("windows", longs(&[0, 1, 2, 3]).unfold(0, 2, 1)).unwrap();
+    for index in [Index::from(0), Index::from([2, 0]), Index::from(1..)] {
+        let error = td.put_at(index, 9).unwrap_err();
+        assert!(error.is_shape() && error.to_string().contains("share memory"), "{error}");
+    }
+    assert_eq!(Vec::<Vec<i64>>::try_from(td.tensor("windows").unwrap()).unwrap(), [[0, 1], [1, 2], [2, 3]]);
+    let mut copy = td.deep_clone().unwrap();
+    copy.put_at(0, 9).unwrap();
+    assert_eq!(Vec::<Vec<i64>>::try_from(copy.tensor("windows").unwrap()).unwrap(), [[9, 9], [1, 2], [2, 3]]);
+    // Filled in one column, the others would be, too.
+    let expanded = Tensor::from_slice(&[f32::NAN]).expand([4], false);
+    let mut cells = MultiNestedTensor::try_new(2, 2, expanded, longs(&[0, 1, 2, 3, 4])).unwrap();
+    assert!(cells.fillna_col(0, 1.0).unwrap_err().is_shape());
+    assert!(cells.fillna_col_with(0, &Tensor::from_slice(&[1.0f32, 2.0])).unwrap_err().is_shape());
 }

@@ -287,3 +287,20 @@ proptest! {
         prop_assert!(means.iter().zip(expected(mean)).all(|(ours, theirs)| (ours - theirs).abs() < 1e-5));
     }
 }
+
+#[test]
+fn long_rows_lose_nothing() {
+    let count = (1i64 << 24) + 4;
+    for kind in [Kind::Float, Kind::BFloat16] {
+        let ones = JaggedTensor::try_new(Tensor::ones([count], (kind, Device::Cpu)), longs(&[0, count])).unwrap();
+        let sum = ones.sum_rows().unwrap();
+        assert_eq!(
+            (sum.kind(), sum.double_value(&[0])),
+            (kind, if kind == Kind::Float { count } else { 1 << 24 } as f64)
+        );
+        assert_eq!(ones.mean_rows(0).unwrap().double_value(&[0]), 1.0);
+    }
+    // A sum of integers can be more than they hold, their mean can't.
+    let largest = JaggedTensor::try_new(longs(&[i64::MAX, i64::MAX]), longs(&[0, 2])).unwrap();
+    assert_eq!(largest.mean_rows(0).unwrap().double_value(&[0]), i64::MAX as f64);
+}

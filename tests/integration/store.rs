@@ -455,3 +455,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_first_batch_that_is_refused_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let batch = |number: i64, offsets: &Tensor| {
+        let members = [1, 2].map(|_| TensorDict::from_entries([("q", Tensor::from_slice(&[number]))]).unwrap());
+        let mut td = TensorDict::new([2]);
+        td.set("stack", TensorDict::lazy_stack(members, 0).unwrap()).unwrap();
+        let values = Tensor::from_slice(&[number, number]);
+        td.set("lists", JaggedTensor::try_new(values, offsets.shallow_clone()).unwrap()).unwrap();
+        td
+    };
+    let offsets = Tensor::from_slice(&[0i64, 1, 2]);
+    let refused = batch(1, &offsets);
+    let _ = offsets.get(1).fill_(5);
+    let written = batch(2, &Tensor::from_slice(&[0i64, 1, 2]));
+    let mut writer = MemmapWriter::new(folder.path().join("td"), &SaveOptions::default()).unwrap();
+    assert!(writer.append(&refused).unwrap_err().is_shape());
+    writer.append(&written).unwrap();
+    writer.finish().unwrap();
+    let loaded = load_memmap(folder.path().join("td"), &LoadOptions::default()).unwrap();
+    assert_eq!(show(&loaded), show(&written));
+}

@@ -376,3 +376,33 @@ fn tensors_that_begin_anywhere() {
     assert_eq!(td.tensor("x").unwrap().data_ptr().addr() % 8, 0);
     assert_eq!(show(&td), show(&odd));
 }
+
+/// A directory of one value in a stack of a batch of these sizes.
+fn one_value(shape: Value, stack: Value) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let write = |path: &str, content: Value| fs::write(folder.path().join(path), content.to_string()).unwrap();
+    fs::create_dir_all(folder.path().join("x/0")).unwrap();
+    write(
+        "meta.json",
+        json!({"_class": "tensordict:TensorDict", "device": "None", "shape": shape, "x": {"type": "NonTensorStack"}}),
+    );
+    write("x/meta.json", stack);
+    write("x/0/meta.json", json!({"_class": "tensordict:NonTensorData", "data": "v"}));
+    folder
+}
+
+#[test]
+fn values_of_more_places_than_memory() {
+    let members = || json!({"_class": "tensordict:NonTensorStack", "stack_dim": 0});
+    for shape in [json!([1, 1i64 << 40]), json!([1, 1i64 << 40, 1i64 << 40]), json!([1, i64::MAX, 2])] {
+        let error = load(one_value(shape.clone(), members()).path()).unwrap_err();
+        assert!(error.is_file() && error.to_string().contains("memory"), "{shape}: {error}");
+    }
+    let few = load(one_value(json!([1, 3]), members()).path()).unwrap();
+    assert_eq!(few.non_tensor("x").unwrap().batch_size(), [1, 3]);
+    // No rows hide sizes that can't be counted.
+    let none = one_value(json!([0, i64::MAX, 2]), json!({"_class": "tensordict:NonTensorStack", "data": []}));
+    assert_eq!(load(none.path()).unwrap().batch_size(), [0, i64::MAX, 2]);
+    let part = load_memmap(none.path(), &LoadOptions::default().rows(0..0)).unwrap();
+    assert_eq!(part.non_tensor("x").unwrap().values().len(), 0);
+}

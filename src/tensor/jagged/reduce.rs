@@ -10,19 +10,20 @@ use crate::tensor::{Number, ragged};
 ///
 /// Gradients flow back to the values. What is to be left out of a row, [`filter`](Self::filter) takes away before.
 impl JaggedTensor {
-    /// The sum of each row: `[rows, …]`, 0 for an empty row. Floats keep their dtype, integers and booleans give
-    /// `int64`, as in torch.
+    /// The sum of each row: `[rows, …]`, 0 for an empty row. Floats keep their dtype and are summed in `float64`, integers
+    /// and booleans give `int64`, as in torch.
     ///
     /// # Errors
     ///
     /// Only if libtorch fails.
     pub fn sum_rows(&self) -> Result<Tensor> {
         let kind = self.values.f_kind()?;
-        Ok(self.wide_sum()?.f_to_kind(if counted(kind) { Kind::Int64 } else { kind })?)
+        let kind = if counted(kind) { Kind::Int64 } else { kind };
+        Ok(self.sums(wide(kind))?.f_to_kind(kind)?)
     }
 
     /// The mean of each row: `[rows, …]`, `empty` for an empty row. Floats keep their dtype, integers and booleans give
-    /// `float32`.
+    /// `float32`; all are summed in `float64`.
     ///
     /// ```
     /// use tch::Tensor;
@@ -46,7 +47,7 @@ impl JaggedTensor {
         let empty = empty.into().to_tensor(kind, self.device())?;
         let lengths = self.per_row(&self.lengths()?)?;
         // Divided by 1, empty rows have no NaN in their gradients.
-        let means = self.wide_sum()?.f_div(&lengths.f_clamp_min(1i64)?)?.f_to_kind(kind)?;
+        let means = self.sums(wide(kind))?.f_div(&lengths.f_clamp_min(1i64)?)?.f_to_kind(kind)?;
         Ok(means.f_where_self(&lengths.f_to_kind(Kind::Bool)?, &empty)?)
     }
 
@@ -82,13 +83,8 @@ impl JaggedTensor {
         Ok(empty.f_internal_scatter_reduce(0, &rows, &values, reduce, false)?.f_to_kind(kind)?)
     }
 
-    /// The sums in a dtype that has room for them.
-    fn wide_sum(&self) -> Result<Tensor> {
-        let kind = match self.values.f_kind()? {
-            kind if counted(kind) => Kind::Int64,
-            Kind::Half | Kind::BFloat16 => Kind::Float,
-            kind => kind,
-        };
+    /// The sum of each row, in this dtype.
+    fn sums(&self, kind: Kind) -> Result<Tensor> {
         let values = self.values.f_to_kind(kind)?;
         let nothing = Tensor::f_zeros(self.reduced_shape(), (kind, self.device()))?;
         Ok(nothing.f_index_add(0, &self.row_of_each()?, &values)?)
@@ -109,6 +105,16 @@ impl JaggedTensor {
     /// The row that each value belongs to: `int64[total]`.
     fn row_of_each(&self) -> Result<Tensor> {
         Ok(Tensor::f_repeat_interleave(&ragged::lengths(&self.offsets)?, None)?)
+    }
+}
+
+/// The dtype to sum numbers of a dtype in: libtorch adds one number of a row after the other, so that floats would lose
+/// what is small beside the sum so far.
+fn wide(kind: Kind) -> Kind {
+    match kind {
+        Kind::Half | Kind::BFloat16 | Kind::Float => Kind::Double,
+        Kind::ComplexFloat => Kind::ComplexDouble,
+        kind => kind,
     }
 }
 

@@ -6,7 +6,7 @@ use super::MultiNestedTensor;
 use crate::error::{Error, Result};
 use crate::ffi::{self, Run};
 use crate::index::{Extent, Index, elements, room};
-use crate::tensor::{JaggedTensor, Number, PaddingSide, ragged};
+use crate::tensor::{JaggedTensor, Number, PaddingSide, ensure_apart, ragged};
 
 impl MultiNestedTensor {
     /// Dense cells `[num_rows, num_cols, longest]` of the same dtype; `fill_value`, cast to it, follows the values
@@ -31,7 +31,8 @@ impl MultiNestedTensor {
     /// # Errors
     ///
     /// An [index](Error::is_index) error for a column that isn't there; an [overflow](Error::is_overflow) error
-    /// for a `fill_value` that the dtype can't hold; libtorch's own if the values are a leaf that requires gradients.
+    /// for a `fill_value` that the dtype can't hold; a [shape](Error::is_shape) error for values that share memory, as of
+    /// an expanded tensor; libtorch's own if the values are a leaf that requires gradients.
     pub fn fillna_col(&mut self, col_index: i64, fill_value: impl Into<Number>) -> Result<()> {
         let fill_value = fill_value.into().to_tensor(self.values.f_kind()?, self.device())?;
         let missing = self.missing(col_index)?;
@@ -61,6 +62,7 @@ impl MultiNestedTensor {
     /// Writes numbers, one for all or one each, to `places`.
     fn put(&mut self, places: Tensor, numbers: &Tensor) -> Result<()> {
         let numbers = numbers.f_expand(places.size(), false)?;
+        ensure_apart(&self.values)?;
         let _ = self.values.f_index_put_(&[Some(places)], &numbers, false)?;
         Ok(())
     }
