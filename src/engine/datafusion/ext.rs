@@ -68,6 +68,8 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let config = self.config().get_or_insert_default();
         config.options_mut().extensions.insert(TensorDictConfig::default());
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(TensorDictRelations));
+        #[cfg(any(target_os = "linux", target_os = "macos"))]
+        super::saved::register(&mut self);
         self.analyzer().get_or_insert_default().add_function_rewrite(Arc::new(FieldNulls::new()));
         let inner = self.query_planner().take();
         self.with_analyzer_rule(Arc::new(UnnestNulls))
