@@ -56,6 +56,8 @@ mod show;
 mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
+#[cfg(all(feature = "datafusion", any(target_os = "linux", target_os = "macos")))]
+mod sql_store;
 mod stacking;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod store;

@@ -20,8 +20,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::form::{Form, local_path};
 use super::sink::SavedSink;
+use crate::convert::Converter;
 use crate::engine::datafusion::config::{TensorDictConfig, parse};
-use crate::engine::datafusion::rule::tensorize;
 use crate::error::Error;
 use crate::options::{CopyPolicy, Options, flag};
 use crate::schema::TensorDictSchema;
@@ -129,13 +129,14 @@ impl FileFormat for SavedFormat {
         Err(self.reads_elsewhere().into())
     }
 
-    /// The nulls are ruled on where the query runs, in all its partitions; one writer takes what comes of it in order.
+    /// One writer takes the result in its order. It rules on nulls itself: an operator below it would hide from the
+    /// optimizer that rows are to stay in the order of a column whose nulls are filled.
     async fn create_writer_physical_plan(
         &self,
         input: Arc<dyn ExecutionPlan>,
         _: &dyn Session,
         config: FileSinkConfig,
-        _: Option<LexRequirement>,
+        order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let path = local_path(&config.original_url)?;
         if let Some((column, _)) = config.table_partition_cols.first() {
@@ -144,10 +145,9 @@ impl FileFormat for SavedFormat {
             return Err(error.remedy("copy each part to a place of its own: … WHERE column = value").into());
         }
         let options = TensorDictSchema::plan_masks(&config.output_schema, &self.options)?;
-        let plan = tensorize(input, &options)?;
-        let order = plan.properties().output_ordering().cloned().map(Into::into);
-        let sink = SavedSink::try_new(self.form, path, plan.schema(), &options, self.overwrite)?;
-        Ok(Arc::new(DataSinkExec::new(plan, Arc::new(sink), order)))
+        let converter = Converter::streaming(&input.schema(), &options)?;
+        let sink = SavedSink::new(self.form, path, converter, &options, self.overwrite, order.is_some());
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)))
     }
 
     /// Of a scan that [`create_physical_plan`](Self::create_physical_plan) refuses; the engine asks for it before.

@@ -18,6 +18,7 @@ use super::copy::shown;
 use super::form::{Form, Writer};
 use crate::convert::Converter;
 use crate::error::Error;
+use crate::nulls;
 use crate::options::Options;
 use crate::store::SaveOptions;
 
@@ -26,25 +27,25 @@ use crate::store::SaveOptions;
 pub(super) struct SavedSink {
     form: Form,
     path: PathBuf,
-    schema: SchemaRef,
     converter: Arc<Converter>,
     options: String,
     overwrite: bool,
+    /// Whether the rows have an order, so that the first null is the same each time.
+    ordered: bool,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl SavedSink {
-    /// A sink for batches of this schema, whose nulls were ruled on as the options say.
-    pub(super) fn try_new(
+    pub(super) fn new(
         form: Form,
         path: PathBuf,
-        schema: SchemaRef,
+        converter: Converter,
         options: &Options,
         overwrite: bool,
-    ) -> crate::error::Result<SavedSink> {
-        let converter = Arc::new(Converter::streaming(&schema, &options.after_nulls())?);
-        let options = options.to_string();
-        Ok(SavedSink { form, path, schema, converter, options, overwrite, metrics: ExecutionPlanMetricsSet::new() })
+        ordered: bool,
+    ) -> SavedSink {
+        let (converter, options) = (Arc::new(converter), options.to_string());
+        SavedSink { form, path, converter, options, overwrite, ordered, metrics: ExecutionPlanMetricsSet::new() }
     }
 }
 
@@ -70,7 +71,7 @@ impl DisplayAs for SavedSink {
 #[async_trait]
 impl DataSink for SavedSink {
     fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.converter.input()
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -91,14 +92,19 @@ impl DataSink for SavedSink {
         .await?;
         let mut rows = 0;
         while let Some(batch) = data.try_next().await? {
-            rows += batch.num_rows() as u64;
-            written.add(batch.num_rows());
             let converter = Arc::clone(&self.converter);
-            writer = blocking(move || append(&converter, vec![batch], &mut writer).map(|()| writer)).await?;
+            let before = rows;
+            rows += batch.num_rows();
+            written.add(batch.num_rows());
+            let appended = blocking(move || append(&converter, vec![batch], &mut writer).map(|()| writer)).await;
+            writer = appended.map_err(|error| match self.ordered {
+                true => error.after_rows(before),
+                false => nulls::in_some_batch(error),
+            })?;
         }
         let path = self.path.clone();
         blocking(move || writer.finish().map_err(|error| error.in_file(&path))).await?;
-        Ok(rows)
+        Ok(rows as u64)
     }
 }
 
