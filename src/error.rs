@@ -206,6 +206,16 @@ impl Error {
         self
     }
 
+    /// It is about this file or directory, which the message names if it doesn't yet.
+    #[cfg(all(feature = "datafusion", any(target_os = "linux", target_os = "macos")))]
+    pub(crate) fn in_file(mut self, path: &std::path::Path) -> Self {
+        let path = path.display().to_string();
+        if !self.0.message.contains(&path) {
+            self.inner().message = format!("'{path}': {}", self.0.message);
+        }
+        self
+    }
+
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.inner().remedy = Some(remedy.into());
         self

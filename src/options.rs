@@ -1,5 +1,7 @@
 //! What the caller asks for, said once: in Rust, in SQL's named arguments, in `SET`, in flags.
 
+#[cfg(all(feature = "datafusion", any(target_os = "linux", target_os = "macos")))]
+mod saved;
 mod to_arrow;
 mod value;
 
@@ -10,6 +12,8 @@ use tch::Device;
 use crate::error::{Error, Result};
 use crate::key::NestedKey;
 
+#[cfg(all(feature = "datafusion", any(target_os = "linux", target_os = "macos")))]
+pub(crate) use saved::{ReadOptions, flag};
 pub use to_arrow::ToArrowOptions;
 pub use value::OptionValue;
 

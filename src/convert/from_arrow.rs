@@ -106,6 +106,12 @@ impl Converter {
         &self.schema
     }
 
+    /// The schema of the record batches.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn input(&self) -> &SchemaRef {
+        &self.input
+    }
+
     /// The chunks, one after the other, as one tensordict.
     pub(crate) fn convert(&self, mut chunks: Vec<RecordBatch>) -> Result<(TensorDict, Receipt)> {
         if chunks.is_empty() {

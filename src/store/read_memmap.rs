@@ -156,6 +156,9 @@ impl Reader<'_> {
         }
         let (numel, bytes) = extent(&shape, stored.size())?;
         let tensor = match numel {
+            _ if none_of(rows) => {
+                return stored.settled(nothing(&part_of(&shape, rows), stored.mapped())?).map(Entry::Tensor);
+            }
             0 => nothing(&shape, stored.mapped())?,
             numel => sized(folder, name, ".memmap", bytes)?.map(numel, stored.mapped())?.f_view(shape.as_slice())?,
         };
@@ -243,6 +246,11 @@ impl Reader<'_> {
     }
 }
 
+/// Whether no rows are asked for, so that no file of values needs to be opened.
+pub(super) fn none_of(rows: Option<(i64, i64)>) -> bool {
+    rows.is_some_and(|(start, end)| start == end)
+}
+
 /// The file of a tensor, which must have so many bytes.
 fn sized(folder: &Folder, name: &str, suffix: &str, bytes: u64) -> Result<Opened> {
     let called = encoded(name) + suffix;
@@ -282,6 +290,12 @@ fn load_jagged(
         [num_rows, dims] if dims > 0 => (num_rows, dims),
         _ => return Err(Error::file(format!("{sizes:?} is no shape of a matrix of rows and their sizes"))),
     };
+    if none_of(rows) && described.contains_key("trailing") {
+        let shape: Vec<i64> = std::iter::once(0).chain(json::sizes(described, "trailing")?).collect();
+        let offsets = Tensor::f_zeros([1], (Kind::Int64, Device::Cpu))?;
+        extent(&shape, stored.size())?;
+        return JaggedTensor::try_new(stored.settled(nothing(&shape, stored.mapped())?)?, offsets);
+    }
     let (numel, bytes) = extent(sizes, size_of::<i64>())?;
     let (lengths, trailing) = match numel {
         0 => (nothing(&[0], Kind::Int64)?, None),

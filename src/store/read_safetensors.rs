@@ -4,7 +4,7 @@ use std::path::Path;
 
 use safetensors::tensor::Metadata;
 use serde_json::{Map, Value as Json};
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::LoadOptions;
 use super::arrow_file::ArrowFile;
@@ -13,7 +13,7 @@ use super::json;
 use super::kinds::{Stored, extent, nothing};
 use super::open::Opened;
 use super::options::Wanted;
-use super::read_memmap::narrowed;
+use super::read_memmap::{narrowed, none_of};
 use super::values::{part_of, read_arrow};
 use super::write_safetensors::{MAX_HEADER, METADATA, VERSION};
 use crate::dict::{Entry, LazyStackBuilder, TensorDict};
@@ -195,8 +195,13 @@ impl Reader<'_> {
         }
         match (level, kind) {
             (Some(level), Some("jagged")) => {
-                let values = self.tensor(part(level, "values")?, None)?;
-                let offsets = self.tensor(part(level, "offsets")?, None)?;
+                let nothing = rows.filter(|rows| none_of(Some(*rows))).map(|_| (0, 0));
+                let values = self.tensor(part(level, "values")?, nothing)?;
+                let offsets = self.tensor(part(level, "offsets")?, nothing)?;
+                if nothing.is_some() {
+                    let offsets = Tensor::f_zeros([1], (Kind::Int64, Device::Cpu))?;
+                    return Ok(JaggedTensor::try_new(values, offsets)?.into());
+                }
                 if offsets.numel() as i64 != batch_size.first().copied().unwrap_or_default().saturating_add(1) {
                     return Err(Error::file(format!("its offsets are not those of the batch size {batch_size:?}")));
                 }

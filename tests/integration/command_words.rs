@@ -215,3 +215,36 @@ fn long_queries_are_planned() {
     let shallow = format!("{views} SELECT * FROM v3");
     assert!(stdout(&[&shallow]).contains("tensor  int64"));
 }
+
+#[test]
+fn results_are_saved_and_saved_ones_are_tables() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (dir, file) = (path("train"), path("train.safetensors"));
+    let query = "SELECT x, concat('s', x) AS s FROM (VALUES (1), (2), (NULL)) AS t(x) ORDER BY x";
+    let shown = stdout(&["--nulls", "mask", &format!("COPY ({query}) TO '{dir}/' STORED AS TENSORDICT")]);
+    assert!(shown.contains("count  tensor  int64  [1]  cpu  [3]"), "{shown}");
+    stdout(&[&format!("COPY ({query}) TO '{file}' OPTIONS (nulls 'fill')")]);
+    let expected = serde_json::Value::from([1, 2, 0]);
+    for place in [dir.clone(), format!("{dir}/"), file.clone(), format!("file://{dir}")] {
+        assert_eq!(data(&json(&[&format!("SELECT x, s FROM '{place}'")]), "x"), expected, "{place}");
+        assert_eq!(data(&json(&["-t", &format!("t={place}"), "SELECT x, s FROM t"]), "x"), expected, "{place}");
+    }
+    let masked = format!("SELECT x FROM read_tensordict('{dir}', mask_key => '_mask')");
+    assert_eq!(
+        data(&json(&["--nulls", "mask", &masked])["entries"]["_mask"], "x"),
+        serde_json::Value::from([true, true, false])
+    );
+    check_failure(
+        1,
+        &[&dir, "is there already"],
+        &[&format!("COPY ({query}) TO '{dir}' STORED AS TENSORDICT OPTIONS (nulls 'fill')")],
+    );
+    check_failure(
+        1,
+        &["option 'zip'", "overwrite"],
+        &[&format!("COPY ({query}) TO '{dir}' STORED AS TENSORDICT OPTIONS (zip 9)")],
+    );
+    let broken = write(&folder, "broken.safetensors", "no");
+    check_failure(1, &[&broken, "safetensors"], &[&format!("SELECT * FROM '{broken}'")]);
+}

@@ -57,6 +57,10 @@ mod show;
 mod sql;
 #[cfg(feature = "datafusion")]
 mod sql_files;
+#[cfg(all(feature = "datafusion", any(target_os = "linux", target_os = "macos")))]
+mod sql_store;
+#[cfg(all(feature = "datafusion", any(target_os = "linux", target_os = "macos")))]
+mod sql_store_reading;
 mod stacking;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod store;

@@ -19,7 +19,10 @@ Tables:
   Paths in single quotes are tables: a file, a directory, or a glob such as 'data/*.parquet'.
   Formats go by extension: .parquet .pq, .csv .tsv, .json .jsonl .ndjson (one object a line),
   .arrow .ipc .feather; CSV and JSON also compressed, as .csv.gz (.gz .bz2 .xz .zst).
+  A saved tensordict is one too: its directory, or a .safetensors file.
   For other cases there is CREATE EXTERNAL TABLE.
+
+  COPY (SELECT …) TO 'train/' STORED AS TENSORDICT saves a result; SAFETENSORS does so to one file.
 
 Results:
   The last statement's result is shown as a tensordict: each entry's key, kind, dtype, shape,

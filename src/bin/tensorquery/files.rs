@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{TableProvider, UrlTableFactory};
+use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
+use datafusion::logical_expr::CreateExternalTable;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
@@ -64,8 +66,8 @@ impl Format {
 }
 
 fn known_extensions() -> String {
-    let known: Vec<_> = FORMATS.iter().map(|(extension, _, _)| format!(".{extension}")).collect();
-    known.join(" ")
+    let known = FORMATS.iter().map(|(extension, _, _)| *extension).chain(["safetensors"]);
+    known.map(|extension| format!(".{extension}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The table of the file, directory or glob `path`.
@@ -78,6 +80,9 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     }
     if remote && !path.starts_with("file://") {
         return Err(FileError(format!("{path}: only local files can be read")).into());
+    }
+    if let Some(table) = saved_at(state, path).await? {
+        return Ok(table);
     }
     let directory = if !remote && local.is_dir() && !path.ends_with('/') { "/" } else { "" };
     let url = ListingTableUrl::parse(format!("{path}{directory}"))?;
@@ -99,6 +104,20 @@ pub(crate) async fn table_at(state: &SessionState, path: &str) -> Result<Arc<dyn
     let config = config.infer_partitions_from_path(state).await?;
     let config = config.infer_schema(state).await.map_err(|error| unreadable(path, error))?;
     Ok(Arc::new(ListingTable::try_new(config)?))
+}
+
+/// The table of a saved tensordict: a directory with its metadata, or a safetensors file.
+async fn saved_at(state: &SessionState, path: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+    let place = path.strip_prefix("file://").unwrap_or(path);
+    let is_safetensors = Path::new(place).extension().is_some_and(|found| found.eq_ignore_ascii_case("safetensors"));
+    let word = match is_safetensors {
+        true => "SAFETENSORS",
+        false if Path::new(place).join("meta.json").is_file() => "TENSORDICT",
+        false => return Ok(None),
+    };
+    let Some(factory) = state.table_factories().get(word) else { return Ok(None) };
+    let table = CreateExternalTable::builder(TableReference::bare("saved"), path, word, Arc::new(DFSchema::empty()));
+    factory.create(state, &table.build()).await.map(Some)
 }
 
 fn check_readable(path: &str) -> Result<(), FileError> {

@@ -79,7 +79,7 @@ const DESCRIPTIONS: [(&str, &str); Options::NAMES.len()] = [
 ];
 
 /// What begins as JSON must be JSON.
-fn parse(key: &str, value: &str) -> crate::error::Result<OptionValue> {
+pub(super) fn parse(key: &str, value: &str) -> crate::error::Result<OptionValue> {
     if key == "columns" && !value.starts_with('{') {
         return Err(Error::option(format!("columns is '{value}'"))
             .remedy(r#"it takes options by column as JSON, as in '{"speed": {"nulls": "mask"}}'"#));

@@ -34,7 +34,9 @@ use crate::schema::TensorDictSchema;
 /// Adds tensordicts to a session that is being built.
 pub trait SessionStateBuilderExt {
     /// Adds the relations `tensordict((SELECT …), …)` and `tensordict_schema((SELECT …), …)`, the
-    /// defaults `SET tensordict.…`, and what plans and places the operator.
+    /// defaults `SET tensordict.…`, and what plans and places the operator. On Linux and macOS also the forms of saved
+    /// tensordicts: `COPY (…) TO 'dir' STORED AS TENSORDICT` or `SAFETENSORS`, `read_tensordict('dir')`,
+    /// `read_safetensors('file')`, and `CREATE EXTERNAL TABLE`.
     ///
     /// `s['f']` and `unnest(s)` give null where `s` is null, in all queries of the session; DataFusion's
     /// own give what happens to lie there.
@@ -68,6 +70,8 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let config = self.config().get_or_insert_default();
         config.options_mut().extensions.insert(TensorDictConfig::default());
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(TensorDictRelations));
+        #[cfg(any(target_os = "linux", target_os = "macos"))]
+        super::saved::register(&mut self);
         self.analyzer().get_or_insert_default().add_function_rewrite(Arc::new(FieldNulls::new()));
         let inner = self.query_planner().take();
         self.with_analyzer_rule(Arc::new(UnnestNulls))

@@ -18,6 +18,9 @@ mod rule;
 
 mod stream;
 
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod saved;
+
 mod source;
 
 mod files;

@@ -36,7 +36,7 @@ impl RelationPlanner for TensorDictRelations {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let Some(name) = relation_name(&relation) else {
+        let Some(name) = called(&relation, &[TENSORDICT, TENSORDICT_SCHEMA]) else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let call = Call::parse(name, relation)?;
@@ -67,8 +67,8 @@ impl RelationPlanner for TensorDictRelations {
     }
 }
 
-/// Which of our relations the factor calls or names.
-fn relation_name(relation: &TableFactor) -> Option<&'static str> {
+/// Which of these names the factor calls.
+pub(super) fn called<'a>(relation: &TableFactor, names: &[&'a str]) -> Option<&'a str> {
     let (name, called) = match relation {
         TableFactor::Table { name, args, .. } => (name, args.is_some()),
         TableFactor::Function { name, .. } => (name, true),
@@ -79,9 +79,9 @@ fn relation_name(relation: &TableFactor) -> Option<&'static str> {
         return None;
     };
     let ident = part.as_ident().filter(|ident| ident.quote_style.is_none())?;
-    let known = [TENSORDICT, TENSORDICT_SCHEMA].into_iter().find(|known| ident.value.eq_ignore_ascii_case(known));
+    let known = names.iter().find(|known| ident.value.eq_ignore_ascii_case(known));
     // A table may have our name; only the call is ours.
-    known.filter(|_| called)
+    known.filter(|_| called).copied()
 }
 
 /// A call, taken apart.
@@ -92,42 +92,8 @@ struct Call {
 }
 
 impl Call {
-    /// Every part of the factor is looked at, so that no modifier is passed over in silence.
     fn parse(name: &str, relation: TableFactor) -> Result<Call> {
-        let (args, alias, modified) = match relation {
-            TableFactor::Table {
-                name: _,
-                alias,
-                args: Some(TableFunctionArgs { args, settings }),
-                with_hints,
-                version,
-                with_ordinality,
-                partitions,
-                json_path,
-                sample,
-                index_hints,
-            } => {
-                let modified = settings.is_some()
-                    || !with_hints.is_empty()
-                    || version.is_some()
-                    || with_ordinality
-                    || !partitions.is_empty()
-                    || json_path.is_some()
-                    || sample.is_some()
-                    || !index_hints.is_empty();
-                (args, alias, modified)
-            }
-            TableFactor::Function { lateral: true, .. } => {
-                return plan_err!("LATERAL {name}(…) is not supported; {}", join_instead(name));
-            }
-            TableFactor::Function { lateral: false, name: _, args, with_ordinality, alias } => {
-                (args, alias, with_ordinality)
-            }
-            _ => return plan_err!("{name} is called as {name}((SELECT …))"),
-        };
-        if modified {
-            return plan_err!("{name}(…) takes no modifiers such as WITH ORDINALITY, TABLESAMPLE or hints");
-        }
+        let (args, alias) = arguments_of(name, relation)?;
         let mut args = args.into_iter();
         let query = match args.next() {
             Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Subquery(query)))) => query,
@@ -143,16 +109,48 @@ impl Call {
                 "ORDER BY inside {name}(…) has no effect; order outside: SELECT * FROM {name}((…)) ORDER BY …"
             );
         }
-        let mut arguments: Vec<(String, OptionValue)> = Vec::new();
-        for arg in args {
-            let (argument, value) = named(name, arg)?;
-            if arguments.iter().any(|(known, _)| *known == argument) {
-                return plan_err!("{name}(…) is given {argument} twice");
-            }
-            arguments.push((argument, value));
-        }
-        Ok(Call { query, arguments, alias })
+        Ok(Call { query, arguments: named(name, args)?, alias })
     }
+}
+
+/// The arguments and alias of a call in FROM. Every part of it is looked at, so that no modifier is passed over in
+/// silence.
+pub(super) fn arguments_of(name: &str, relation: TableFactor) -> Result<(Vec<FunctionArg>, Option<TableAlias>)> {
+    let (args, alias, modified) = match relation {
+        TableFactor::Table {
+            name: _,
+            alias,
+            args: Some(TableFunctionArgs { args, settings }),
+            with_hints,
+            version,
+            with_ordinality,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+        } => {
+            let modified = settings.is_some()
+                || !with_hints.is_empty()
+                || version.is_some()
+                || with_ordinality
+                || !partitions.is_empty()
+                || json_path.is_some()
+                || sample.is_some()
+                || !index_hints.is_empty();
+            (args, alias, modified)
+        }
+        TableFactor::Function { lateral: true, .. } => {
+            return plan_err!("LATERAL {name}(…) is not supported; {}", join_instead(name));
+        }
+        TableFactor::Function { lateral: false, name: _, args, with_ordinality, alias } => {
+            (args, alias, with_ordinality)
+        }
+        _ => return plan_err!("{name} is called as {name}(…)"),
+    };
+    if modified {
+        return plan_err!("{name}(…) takes no modifiers such as WITH ORDINALITY, TABLESAMPLE or hints");
+    }
+    Ok((args, alias))
 }
 
 /// An ORDER BY that no LIMIT uses: the engine drops it from a relation.
@@ -167,25 +165,32 @@ fn orders_in_vain(query: &Query) -> bool {
         }
 }
 
-fn named(relation: &str, arg: FunctionArg) -> Result<(String, OptionValue)> {
-    let (name, value, operator) = match arg {
-        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), operator } => (name.value, value, operator),
-        FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), operator } => {
-            (name.value, value, operator)
+/// Options by name, each given once.
+pub(super) fn named(relation: &str, args: impl Iterator<Item = FunctionArg>) -> Result<Vec<(String, OptionValue)>> {
+    let mut arguments: Vec<(String, OptionValue)> = Vec::new();
+    for arg in args {
+        let (name, value, operator) = match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), operator } => (name.value, value, operator),
+            FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), operator } => {
+                (name.value, value, operator)
+            }
+            other => {
+                return plan_err!("{relation}(…) takes options by name, as in option => 'value', got {other}");
+            }
+        };
+        if !matches!(operator, FunctionArgOperator::RightArrow | FunctionArgOperator::Assignment) {
+            return plan_err!("{relation}(…) takes options as {name} => …, not {name} {operator} …");
         }
-        other => {
-            return plan_err!("{relation}(…) takes options by name, as in nulls => 'mask', got {other}");
+        let argument = name.to_ascii_lowercase();
+        if arguments.iter().any(|(known, _)| *known == argument) {
+            return plan_err!("{relation}(…) is given {argument} twice");
         }
-    };
-    match operator {
-        FunctionArgOperator::RightArrow | FunctionArgOperator::Assignment => {
-            Ok((name.to_ascii_lowercase(), option_value(&value)))
-        }
-        other => plan_err!("{relation}(…) takes options as {name} => …, not {name} {other} …"),
+        arguments.push((argument, option_value(&value)));
     }
+    Ok(arguments)
 }
 
-fn option_value(expr: &Expr) -> OptionValue {
+pub(super) fn option_value(expr: &Expr) -> OptionValue {
     let text = |value: &Value| match value {
         Value::SingleQuotedString(text) | Value::DollarQuotedString(DollarQuotedString { value: text, tag: _ }) => {
             Some(OptionValue::Text(text.clone()))
