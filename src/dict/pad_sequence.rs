@@ -72,6 +72,27 @@ impl PadSequence {
         self.masks = Some(key.into());
         self
     }
+
+    pub(crate) fn padded_dim(&self) -> i64 {
+        self.dim
+    }
+
+    pub(crate) fn padding_side(&self) -> PaddingSide {
+        self.side
+    }
+
+    pub(crate) fn value_for(&self, key: &NestedKey) -> Number {
+        self.values.get(key).copied().unwrap_or(self.value)
+    }
+
+    /// The entries that have a value of their own.
+    pub(crate) fn valued(&self) -> impl Iterator<Item = &NestedKey> {
+        self.values.keys()
+    }
+
+    pub(crate) fn mask_root(&self) -> Option<&NestedKey> {
+        self.masks.as_ref()
+    }
 }
 
 impl TensorDict {
@@ -107,7 +128,7 @@ impl TensorDict {
             let at = |error: Error| error.at(&key);
             let dim = entry_dim(&entries[0], options.dim).map_err(at)?;
             let lengths = lengths(&entries, dim).map_err(at)?;
-            let value = options.values.get(&key).copied().unwrap_or(options.value);
+            let value = options.value_for(&key);
             padded.set(&key, pad_entries(entries, dim, options.side, value).map_err(at)?)?;
             let beyond = dim >= dims && padded.entry(&key)?.as_non_tensor().is_some();
             if options.masks.is_some() && !beyond {

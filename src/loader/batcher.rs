@@ -20,6 +20,11 @@ impl Batcher {
         Batcher { size: size.max(1), waiting: VecDeque::new(), rows: 0 }
     }
 
+    /// Rows that wait.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     pub(crate) fn push(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
         if batch.num_rows() > 0 {

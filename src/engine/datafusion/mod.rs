@@ -20,6 +20,8 @@ mod stream;
 
 mod source;
 
+mod scan;
+
 mod files;
 
 mod repeatable;
