@@ -98,7 +98,10 @@ impl Drop for Batches {
     fn drop(&mut self) {
         self.task.abort();
         let metrics = self.metrics();
-        self.span.record("batches", metrics.batches).record("rows", metrics.rows).record("bytes_read", metrics.bytes_read);
+        self.span
+            .record("batches", metrics.batches)
+            .record("rows", metrics.rows)
+            .record("bytes_read", metrics.bytes_read);
         self.span.record("padding_share", metrics.padding_share());
         self.span.record("consumer_wait", metrics.consumer_wait.as_secs_f64());
         self.span.record("producer_wait", metrics.producer_wait.as_secs_f64());

@@ -157,12 +157,14 @@ mod tests {
 
     #[test]
     fn metrics_are_a_line_with_what_is_known() {
-        let mut metrics = LoaderMetrics { batches: 2, rows: 500, elapsed: Duration::from_secs(2), ..Default::default() };
+        let mut metrics =
+            LoaderMetrics { batches: 2, rows: 500, elapsed: Duration::from_secs(2), ..Default::default() };
         assert_eq!(metrics.to_string(), "500 rows, 2 batches, 250 rows/s, waited 0ns for batches, they 0ns");
         metrics.expected_rows = Some(1000);
         metrics.consumer_wait = Duration::from_millis(310);
         (metrics.padding, metrics.padded) = (18, 100);
-        let line = "500 of 1000 rows, 2 batches, 250 rows/s, 2.0s left, waited 310ms for batches, they 0ns, 18% padding";
+        let line =
+            "500 of 1000 rows, 2 batches, 250 rows/s, 2.0s left, waited 310ms for batches, they 0ns, 18% padding";
         assert_eq!(metrics.to_string(), line);
         // Without rows there is no rate, and no end in sight.
         let begun = LoaderMetrics { expected_rows: Some(3), ..Default::default() };

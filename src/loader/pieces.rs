@@ -67,7 +67,8 @@ fn total(pieces: &[u64]) -> u64 {
 fn of_rank(pieces: &[u64], order: &[usize], shard: Shard, filtered: bool) -> Result<Vec<Segment>> {
     let Shard { rank, world_size, remainder } = shard;
     if filtered && remainder != Remainder::Keep {
-        let message = "how many rows a filter leaves to each rank isn't known before they are read, so they can't have as many";
+        let message =
+            "how many rows a filter leaves to each rank isn't known before they are read, so they can't have as many";
         let remedy = "use `Remainder::Keep`, store the filtered rows and load these, or use `Order::shuffled`";
         return Err(Error::option(message).remedy(remedy));
     }
@@ -103,8 +104,8 @@ fn cut(pieces: &[u64], order: &[usize], range: Range<u64>) -> Vec<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::source::Place;
     use crate::loader::Order;
+    use crate::loader::source::Place;
 
     fn part(pieces: &[u64], filtered: bool, shard: Option<Shard>, mark: Option<Mark>) -> Result<Part> {
         let order = Order::streamed(3, 1);

@@ -203,8 +203,7 @@ impl Loader {
         let skip_cut = grouped.map_or(0, |window| state.rows % window);
         let taken = state.rows - skip_cut;
         let cut = self.cut(&state, grouped)?;
-        let reading =
-            Reading { order: &self.order, epoch: state.epoch, shard: self.shard, taken, mark: state.mark };
+        let reading = Reading { order: &self.order, epoch: state.epoch, shard: self.shard, taken, mark: state.mark };
         let opened = self.source.open(reading).await?;
         let (sender, receiver) = mpsc::channel(self.prefetch);
         let counters = Arc::new(Counters::new(opened.total.map(|total| total.saturating_sub(state.rows))));

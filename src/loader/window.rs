@@ -146,7 +146,9 @@ impl Shuffle {
             self.open = Some((window, rows));
         }
         let Some((window, rows)) = &mut self.open else { return Ok(None) };
-        let given = rows.split_off(rows.len() - self.slice.min(rows.len()));
+        // From the end, so that what is left needn't move; the last row is the first.
+        let mut given = rows.split_off(rows.len() - self.slice.min(rows.len()));
+        given.reverse();
         let picked = window.pick(&given)?;
         if rows.is_empty() {
             self.open = None;

@@ -33,7 +33,8 @@ async fn rows_are_padded_with_value_side_and_mask() {
             let longest = ids(&batch).iter().map(|id| list(*id).len()).max().unwrap();
             for ((id, row), mask) in ids(&batch).into_iter().zip(lists).zip(masks) {
                 assert_eq!((row.len(), mask.len()), (longest, longest));
-                let kept: Vec<i32> = row.iter().zip(&mask).filter(|(_, mask)| **mask).map(|(value, _)| *value).collect();
+                let kept: Vec<i32> =
+                    row.iter().zip(&mask).filter(|(_, mask)| **mask).map(|(value, _)| *value).collect();
                 assert_eq!(kept, list(id));
                 assert!(row.iter().zip(&mask).all(|(value, mask)| *mask || *value == -7));
                 // All data is on the other side.
@@ -55,7 +56,10 @@ async fn rows_are_padded_with_value_side_and_mask() {
     register_rows(&ctx);
     let empty = crate::loader::loader(&ctx, "SELECT id, l FROM rows WHERE id % 4 = 0").await;
     let batch = &batches(&empty.collate(Collate::Padded(PadSequence::default().masks("m")))).await[0];
-    assert_eq!((batch.tensor("l").unwrap().size(), batch.tensor(["m", "l"]).unwrap().size()), (vec![250, 0], vec![250, 0]));
+    assert_eq!(
+        (batch.tensor("l").unwrap().size(), batch.tensor(["m", "l"]).unwrap().size()),
+        (vec![250, 0], vec![250, 0])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

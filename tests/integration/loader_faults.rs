@@ -101,7 +101,10 @@ async fn a_pool_without_room_is_an_error_that_says_for_whom() {
         is_given_back(&pool).await;
     }
     let fits = files.order(Order::streamed(1, 5000)).epoch(0).await.unwrap();
-    assert_eq!(fits.map(|batch| ids(&batch.unwrap()).len()).fold(0, |sum, rows| async move { sum + rows }).await, 100_000);
+    assert_eq!(
+        fits.map(|batch| ids(&batch.unwrap()).len()).fold(0, |sum, rows| async move { sum + rows }).await,
+        100_000
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +119,13 @@ async fn a_panic_while_row_groups_are_read_is_an_error() {
             assert!(!ids.as_any().downcast_ref::<Int64Array>().unwrap().values().contains(&7777), "boom");
             Ok(args[0].clone())
         };
-        ctx.register_udf(create_udf("boom", vec![DataType::Int64], DataType::Int64, Volatility::Immutable, Arc::new(boom)));
+        ctx.register_udf(create_udf(
+            "boom",
+            vec![DataType::Int64],
+            DataType::Int64,
+            Volatility::Immutable,
+            Arc::new(boom),
+        ));
         ctx.register_parquet("numbers", path.to_str().unwrap(), Default::default()).await.unwrap();
         let loader = loader(&ctx, "SELECT boom(id) AS id FROM numbers").await.batch_size(50);
         let (seen, error) = fails(loader.order(Order::streamed(3, 200)).epoch(0).await.unwrap()).await;

@@ -3,9 +3,7 @@
 use futures::TryStreamExt;
 use proptest::prelude::*;
 use tch::{Kind, Tensor};
-use tensorquery::{
-    Collate, JaggedTensor, Loader, LoaderState, Order, PadSequence, Remainder, TensorDict,
-};
+use tensorquery::{Collate, JaggedTensor, Loader, LoaderState, Order, PadSequence, Remainder, TensorDict};
 
 use crate::loader::{epoch, ids, refused};
 

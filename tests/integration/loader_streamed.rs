@@ -21,7 +21,8 @@ pub(crate) fn write_lists(path: &Path, rows: std::ops::Range<i64>, row_group: us
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
     let batch = RecordBatch::try_from_iter([("id", ids), ("l", lists)]).unwrap();
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(row_group)).build();
-    let mut writer = ArrowWriter::try_new(std::fs::File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(std::fs::File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
     for start in (0..batch.num_rows()).step_by(row_group) {
         writer.write(&batch.slice(start, row_group.min(batch.num_rows() - start))).unwrap();
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{DefaultParquetFileReaderFactory, ParquetAccessPlan, RowGroupAccess};
+use datafusion::datasource::physical_plan::parquet::{
+    DefaultParquetFileReaderFactory, ParquetAccessPlan, RowGroupAccess,
+};
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetFileReaderFactory, ParquetSource,
 };
@@ -63,8 +65,11 @@ impl Scan {
             filtered |= node.name() == "FilterExec";
             Ok(TreeNodeRecursion::Continue)
         })?;
-        let mut files: Vec<PartitionedFile> = config.file_groups.iter().flat_map(|group| group.iter().cloned()).collect();
-        if let Some(file) = files.iter().find(|file| file.range.is_some() || file.extension::<ParquetAccessPlan>().is_some()) {
+        let mut files: Vec<PartitionedFile> =
+            config.file_groups.iter().flat_map(|group| group.iter().cloned()).collect();
+        if let Some(file) =
+            files.iter().find(|file| file.range.is_some() || file.extension::<ParquetAccessPlan>().is_some())
+        {
             let message = format!("the table reads parts of {} alone, so its row groups can't be chosen", file.path());
             return Err(Error::option(message).remedy(REMEDY));
         }
@@ -150,7 +155,8 @@ fn ensure_row_by_row(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     })?;
     match refused {
         Some(what) => {
-            let message = format!("{what}, and only these can be computed row group by row group, in `Order::streamed`");
+            let message =
+                format!("{what}, and only these can be computed row group by row group, in `Order::streamed`");
             Err(Error::option(message).remedy(REMEDY))
         }
         None => Ok(()),
@@ -170,7 +176,8 @@ fn parquet(leaf: &Arc<dyn ExecutionPlan>) -> Result<(&FileScanConfig, &ParquetSo
     let scan = leaf.downcast_ref::<DataSourceExec>();
     let scan = scan.and_then(|scan| scan.downcast_to_file_source::<ParquetSource>());
     scan.ok_or_else(|| {
-        let message = format!("`{}` reads no Parquet files, which have the row groups of `Order::streamed`", leaf.name());
+        let message =
+            format!("`{}` reads no Parquet files, which have the row groups of `Order::streamed`", leaf.name());
         Error::option(message).remedy(REMEDY)
     })
 }

@@ -22,8 +22,8 @@ use super::scan::{Scan, bytes_scanned};
 use crate::convert::Converter;
 use crate::error::{Error, Result};
 use crate::loader::{
-    BatchSource, Charge, Chunk, DistinctRows, Made, Measure, Opened, Order, Reading, is_key_type, measure_lists, part_of,
-    shuffle_keys,
+    BatchSource, Charge, Chunk, DistinctRows, Made, Measure, Opened, Order, Reading, is_key_type, measure_lists,
+    part_of, shuffle_keys,
 };
 use crate::options::Options;
 use crate::schema::TensorDictSchema;
@@ -51,7 +51,10 @@ impl FrameSource {
     async fn in_one_partition(&self) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
         let (mut state, plan) = self.frame.clone().into_parts();
         ensure_repeatable(&plan)?;
-        state.config_mut().options_mut().execution.target_partitions = 1;
+        let options = state.config_mut().options_mut();
+        options.execution.target_partitions = 1;
+        // Else a large file is read as the one range that it is.
+        options.optimizer.repartition_file_scans = false;
         let frame = DataFrame::new(state, plan);
         let context = Arc::new(frame.task_ctx());
         Ok((frame.create_physical_plan().await?, context))
