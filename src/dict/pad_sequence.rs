@@ -28,11 +28,11 @@ use crate::tensor::{NonTensorStack, Number, PaddingSide};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PadSequence {
-    dim: i64,
+    pub(crate) dim: i64,
     value: Number,
-    values: IndexMap<NestedKey, Number>,
-    side: PaddingSide,
-    masks: Option<NestedKey>,
+    pub(crate) values: IndexMap<NestedKey, Number>,
+    pub(crate) side: PaddingSide,
+    pub(crate) masks: Option<NestedKey>,
 }
 
 impl Default for PadSequence {
@@ -73,25 +73,8 @@ impl PadSequence {
         self
     }
 
-    pub(crate) fn padded_dim(&self) -> i64 {
-        self.dim
-    }
-
-    pub(crate) fn padding_side(&self) -> PaddingSide {
-        self.side
-    }
-
     pub(crate) fn value_for(&self, key: &NestedKey) -> Number {
         self.values.get(key).copied().unwrap_or(self.value)
-    }
-
-    /// The entries that have a value of their own.
-    pub(crate) fn valued(&self) -> impl Iterator<Item = &NestedKey> {
-        self.values.keys()
-    }
-
-    pub(crate) fn mask_root(&self) -> Option<&NestedKey> {
-        self.masks.as_ref()
     }
 }
 

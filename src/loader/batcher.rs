@@ -21,6 +21,7 @@ impl Batcher {
     }
 
     /// Rows that wait.
+    #[cfg(feature = "datafusion")]
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

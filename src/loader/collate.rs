@@ -42,8 +42,8 @@ impl Collate {
     /// Refuses what no batch can be made by.
     pub(super) fn ensure_valid(&self) -> Result<()> {
         match self {
-            Collate::Padded(padding) if padding.padded_dim() != 0 => {
-                let message = format!("rows of a batch differ along their dim 0, not {}", padding.padded_dim());
+            Collate::Padded(padding) if padding.dim != 0 => {
+                let message = format!("rows of a batch differ along their dim 0, not {}", padding.dim);
                 Err(Error::option(message).remedy("leave out `PadSequence::dim`"))
             }
             _ => Ok(()),
@@ -62,24 +62,24 @@ impl Collate {
 fn pad(mut dict: TensorDict, padding: &PadSequence) -> Result<(TensorDict, Waste)> {
     let mut waste = Waste::default();
     let leaves = dict.leaves()?;
-    if let Some(unknown) = padding.valued().find(|key| !leaves.iter().any(|(leaf, _)| leaf == *key)) {
+    if let Some(unknown) = padding.values.keys().find(|key| !leaves.iter().any(|(leaf, _)| leaf == *key)) {
         return Err(Error::key("there is a padding value for it, but it is no column of the batch").at(unknown));
     }
     for (key, entry) in leaves {
         let Entry::Jagged(rows) = entry else { continue };
-        let padded = rows.to_padded(padding.padding_side(), padding.value_for(&key), None);
+        let padded = rows.to_padded(padding.side, padding.value_for(&key), None);
         let padded = padded.map_err(|error| error.at(&key))?;
         waste.padded += padded.numel() as u64;
         waste.padding += padded.numel().saturating_sub(rows.values().numel()) as u64;
         waste.bytes += bytes(&padded)?;
         dict.set(&key, padded)?;
-        if let Some(root) = padding.mask_root() {
+        if let Some(root) = &padding.masks {
             let place = root.join(&key);
             if dict.contains_key(&place) {
                 let message = "there is something already where the padding's mask would go";
                 return Err(Error::key(message).at(place).remedy("give the padding's masks another key"));
             }
-            let mask = rows.mask(padding.padding_side(), None)?;
+            let mask = rows.mask(padding.side, None)?;
             waste.bytes += bytes(&mask)?;
             dict.set(&place, mask)?;
         }

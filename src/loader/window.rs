@@ -212,7 +212,7 @@ mod tests {
         for (number, window) in reference.chunks(16).enumerate() {
             let mut window = window.to_vec();
             let start = number as i64 * 16;
-            assert_ne!(window, (start..start + window.len() as i64).collect::<Vec<_>>());
+            assert!(!window.is_sorted() || window.len() < 16);
             window.sort_unstable();
             assert_eq!(window, (start..start + window.len() as i64).collect::<Vec<_>>());
         }

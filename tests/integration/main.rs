@@ -43,6 +43,8 @@ mod loader_faults;
 mod loader_held;
 #[cfg(feature = "datafusion")]
 mod loader_streamed;
+#[cfg(feature = "datafusion")]
+mod loader_watched;
 mod locks;
 mod multi_nested;
 mod multi_nested_ops;

@@ -18,12 +18,11 @@ use datafusion::execution::TaskContext;
 use datafusion::parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
-use crate::loader::{Chunk, Part, Place, Segment};
+use crate::loader::{Chunk, Opened, Part, Place, Segment};
 
 /// What keeps the rows of a scan in their order and gives of each at most one.
 const ROW_BY_ROW: [&str; 5] = ["DataSourceExec", "FilterExec", "ProjectionExec", "CooperativeExec", "TensorizeExec"];
@@ -90,17 +89,14 @@ impl Scan {
         Ok(Scan { groups: groups.collect(), groups_in, rows: counts.concat(), plan, context, files, filtered })
     }
 
-    /// A part's segments one after the other; `threads` are read at a time. With it comes the plan, which knows what was
-    /// read.
-    pub(super) fn read(
-        self,
-        part: Part,
-        threads: usize,
-    ) -> Result<(BoxStream<'static, Result<Chunk>>, Arc<dyn ExecutionPlan>)> {
-        let Part { segments, first, row, skip, .. } = part;
+    /// A part's segments one after the other; `threads` are read at a time.
+    pub(super) fn read(self, part: Part, threads: usize) -> Result<Opened> {
+        let total = (!self.filtered).then(|| part.rows().saturating_add(part.before));
+        let Part { segments, first, row, skip, before } = part;
         let count = segments.len();
+        let opened = |chunks, bytes_read| Opened { chunks, dealt: true, before, total, bytes_read };
         if count == 0 {
-            return Ok((stream::empty().boxed(), self.plan));
+            return Ok(opened(stream::empty().boxed(), Box::new(|| 0)));
         }
         let groups = segments.iter().map(|segment| self.file_group(segment)).collect();
         let plan = with_file_groups(Arc::clone(&self.plan), groups)?;
@@ -114,7 +110,8 @@ impl Scan {
             place: Place { piece: first, row: row.saturating_sub(skip) },
             skip,
         };
-        Ok((stream::try_unfold(running, Running::next).boxed(), plan))
+        let chunks = stream::try_unfold(running, Running::next).boxed();
+        Ok(opened(chunks, Box::new(move || bytes_scanned(&plan))))
     }
 
     /// A file group of one segment.

@@ -72,10 +72,7 @@ impl FrameSource {
         let scan = Scan::try_new(plan, context).await?;
         let part = part_of(&scan.rows, scan.filtered, seed, reading)?;
         let threads = self.frame.task_ctx().session_config().target_partitions();
-        let before = part.before;
-        let total = (!scan.filtered).then(|| part.rows().saturating_add(before));
-        let (chunks, plan) = scan.read(part, threads)?;
-        Ok(Opened { chunks, dealt: true, before, total, bytes_read: Box::new(move || bytes_scanned(&plan)) })
+        scan.read(part, threads)
     }
 
     fn run(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Opened> {
