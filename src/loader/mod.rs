@@ -58,7 +58,7 @@ pub use order::Order;
 #[cfg(feature = "datafusion")]
 pub(crate) use order::{DistinctRows, is_key_type, shuffle_keys};
 #[cfg(feature = "datafusion")]
-pub(crate) use pieces::{Part, Segment, part_of};
+pub(crate) use pieces::{Part, Segment, part_of, stored_part};
 #[cfg(feature = "datafusion")]
 pub use settings::Loader;
 #[cfg(feature = "datafusion")]

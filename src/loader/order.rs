@@ -16,8 +16,10 @@ pub enum Order {
     /// are no shards of it, and no resuming.
     #[default]
     AsComputed,
-    /// As they are stored, epoch after epoch. The query runs in one partition, so it reads with one thread; plans in
-    /// which that doesn't fix the order (joins, groups, sorts, tables in several partitions) are refused.
+    /// As they are stored, epoch after epoch. Scans, filters and projections of Parquet files read as many row groups at
+    /// a time as the session has partitions (`target_partitions`); without a filter, resuming skips those that are done.
+    /// Other queries run in one partition, so with one thread; plans in which that doesn't fix the order (joins, groups,
+    /// sorts, tables in several partitions) are refused.
     AsStored,
     /// All rows in random order, another each epoch: any order is as likely as any other, as far as a 64-bit hash
     /// goes. The engine sorts the whole result by the hash before the first batch comes, with all its threads, and

@@ -60,6 +60,17 @@ pub(crate) fn part_of(pieces: &[u64], filtered: bool, seed: u64, reading: &Readi
     Ok(part)
 }
 
+/// All pieces in their order, from the first row that a rank still needs: each gets every so many-th of the rows.
+///
+/// Where rows can't be counted, or an epoch may end with its first row again, from the beginning.
+pub(crate) fn stored_part(pieces: &[u64], filtered: bool, reading: &Reading<'_>) -> Part {
+    let padded = reading.shard.is_some_and(|shard| shard.remainder == Remainder::Pad);
+    let before = if filtered || padded { 0 } else { reading.taken };
+    let order: Vec<usize> = (0..pieces.len()).collect();
+    let start = before.saturating_mul(reading.shard.map_or(1, |shard| shard.world_size));
+    Part { segments: cut(pieces, &order, start..total(pieces)), first: 0, skip: 0, row: 0, before }
+}
+
 fn total(pieces: &[u64]) -> u64 {
     pieces.iter().fold(0, |total, rows| total.saturating_add(*rows))
 }
@@ -140,6 +151,21 @@ mod tests {
         let shard = Shard { rank: 0, world_size: 2, remainder: Remainder::Drop };
         assert!(part(&pieces, true, Some(shard), None).unwrap_err().is_option());
         assert!(part(&[], false, Some(shard), None).unwrap().segments.is_empty());
+    }
+
+    #[test]
+    fn what_is_stored_goes_on_at_the_row_that_is_needed() {
+        let pieces = [5, 0, 7];
+        let of = |remainder, filtered, taken| {
+            let shard = Some(Shard { rank: 1, world_size: 2, remainder });
+            stored_part(&pieces, filtered, &Reading { order: &Order::AsStored, epoch: 0, shard, taken, mark: None })
+        };
+        let rest = of(Remainder::Keep, false, 4);
+        assert_eq!((rows(&rest), rest.before), (vec![(2, 3), (2, 4), (2, 5), (2, 6)], 4));
+        assert!(rows(&of(Remainder::Drop, false, u64::MAX)).is_empty());
+        for all in [of(Remainder::Pad, false, 4), of(Remainder::Keep, true, 4)] {
+            assert_eq!((all.rows(), all.before), (12, 0));
+        }
     }
 
     #[test]

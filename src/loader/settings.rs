@@ -152,7 +152,8 @@ impl Loader {
     /// Goes on where a state says, with exactly the batch that comes next.
     ///
     /// In the orders [`streamed`](Order::streamed) and those of a tensordict it reads what is left, and the window that
-    /// it is in the middle of. In others the query runs from its start, and rows that were taken before are dropped,
+    /// it is in the middle of; in [`AsStored`](Order::AsStored), of Parquet files without a filter, and without
+    /// [`Remainder::Pad`], too. In others the query runs from its start, and rows that were taken before are dropped,
     /// unconverted.
     ///
     /// # Errors

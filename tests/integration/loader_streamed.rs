@@ -152,6 +152,9 @@ async fn filters_and_projections_are_computed() {
         let error = refused(files(folder.path(), 2, sql).await.shard(0, 5, remainder)).await;
         assert!(error.is_option() && error.to_string().contains("filter"), "{error}");
     }
+    // What rules on nulls goes on row by row.
+    let ruled = format!("SELECT * FROM tensordict(({sql}), nulls => 'mask')");
+    assert_eq!(epoch(&files(folder.path(), 3, &ruled).await, 1).await, reference);
     // Where the scan itself filters, too.
     let ctx = context(2);
     ctx.sql("SET datafusion.execution.parquet.pushdown_filters = true").await.unwrap();
@@ -201,6 +204,7 @@ proptest! {
         filter in any::<bool>(),
         world in 1u64..4,
         threads in 1usize..5,
+        stored in prop::option::of(prop_oneof![Just(Remainder::Keep), Just(Remainder::Drop), Just(Remainder::Pad)]),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let folder = folder();
@@ -210,8 +214,12 @@ proptest! {
                 let loader = files(folder.path(), threads, sql);
                 async move {
                     let mut loader = loader.await.order(Order::streamed(3, window)).drop_last(drop_last);
+                    if stored.is_some() {
+                        loader = loader.order(Order::AsStored);
+                    }
                     loader = if elements { loader.batch_elements("l", size * 5) } else { loader.batch_size(size) };
-                    loader = loader.shard(world - 1, world, Remainder::Keep);
+                    let remainder = stored.filter(|_| !elements).unwrap_or(Remainder::Keep);
+                    loader = loader.shard(world - 1, world, remainder);
                     if let Some(window) = group { loader.group_by_length("l", window) } else { loader }
                 }
             };
@@ -238,9 +246,11 @@ proptest! {
 async fn resuming_reads_what_is_left_and_a_window() {
     let folder = tempfile::tempdir().unwrap();
     write_lists(&folder.path().join("a.parquet"), 0..64_000, 1000);
-    // (A query, and how many row groups more than the rest it may read: the window's four, and the one it begins in.)
-    for (sql, more) in [(ALL, 5.0), ("SELECT id, l FROM files WHERE id % 2 = 0", 9.0)] {
-        let make = || async { files(folder.path(), 1, sql).await.order(Order::streamed(7, 4000)).prefetch(1) };
+    let half = "SELECT id, l FROM files WHERE id % 2 = 0";
+    // How many row groups more than the rest it may read: those of a window, and the one that it begins in.
+    let streamed = Order::streamed(7, 4000);
+    for (sql, order, more) in [(ALL, streamed.clone(), 5.0), (half, streamed, 9.0), (ALL, Order::AsStored, 1.0)] {
+        let make = || async { files(folder.path(), 1, sql).await.order(order.clone()).prefetch(1) };
         let mut batches = make().await.epoch(0).await.unwrap();
         let mut states = vec![batches.state()];
         while batches.try_next().await.unwrap().is_some() {
@@ -254,6 +264,9 @@ async fn resuming_reads_what_is_left_and_a_window() {
             let read = rest.metrics().bytes_read as f64 / total;
             let left = 1.0 - state.rows() as f64 / rows;
             assert!(read <= left + more / 64.0 + 0.01, "{sql}: {read} of the bytes for {left} of the rows");
+        }
+        if order == Order::AsStored {
+            continue;
         }
         let text = states[states.len() / 2].to_string();
         assert!(text.len() < 400 && text.contains("\"piece\":"), "{text}");

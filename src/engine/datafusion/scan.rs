@@ -7,7 +7,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
-    DefaultParquetFileReaderFactory, ParquetAccessPlan, RowGroupAccess,
+    DefaultParquetFileReaderFactory, ParquetAccessPlan, ParquetRowSelection, RowGroupAccess,
 };
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetFileReaderFactory, ParquetSource,
@@ -49,31 +49,50 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Reads the end of each file, unless the session remembers it.
+    /// Refuses plans of other kinds.
     ///
     /// # Errors
     ///
-    /// An [option](Error::is_option) error that names the node for plans of another kind; an
-    /// [engine](Error::is_engine) error for files that can't be read.
-    pub(super) async fn try_new(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Self> {
-        ensure_row_by_row(&plan)?;
-        let leaf = leaf_of(&plan);
-        let (config, source) = parquet(leaf)?;
+    /// An [option](Error::is_option) error that names the node.
+    pub(super) fn ensure_fits(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        ensure_row_by_row(plan)?;
+        let (config, _) = parquet(leaf_of(plan))?;
+        let in_parts = |file: &&PartitionedFile| {
+            let chosen = file.extension::<ParquetAccessPlan>().is_some();
+            file.range.is_some() || chosen || file.extension::<ParquetRowSelection>().is_some()
+        };
+        match config.file_groups.iter().flat_map(FileGroup::iter).find(in_parts) {
+            None => Ok(()),
+            Some(file) => {
+                let message =
+                    format!("the table reads parts of {} alone, so its row groups can't be chosen", file.path());
+                Err(Error::option(message).remedy(REMEDY))
+            }
+        }
+    }
+
+    /// Reads the end of each file, unless the session remembers it. Files are in the plan's order, or in that of their
+    /// names (`by_name`).
+    ///
+    /// # Errors
+    ///
+    /// What [`ensure_fits`](Self::ensure_fits) says; an [engine](Error::is_engine) error for files that can't be read.
+    pub(super) async fn try_new(
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        by_name: bool,
+    ) -> Result<Self> {
+        Self::ensure_fits(&plan)?;
+        let (config, source) = parquet(leaf_of(&plan))?;
         let mut filtered = source.filter().is_some();
         plan.apply(|node| {
             filtered |= node.name() == "FilterExec";
             Ok(TreeNodeRecursion::Continue)
         })?;
-        let mut files: Vec<PartitionedFile> =
-            config.file_groups.iter().flat_map(|group| group.iter().cloned()).collect();
-        if let Some(file) =
-            files.iter().find(|file| file.range.is_some() || file.extension::<ParquetAccessPlan>().is_some())
-        {
-            let message = format!("the table reads parts of {} alone, so its row groups can't be chosen", file.path());
-            return Err(Error::option(message).remedy(REMEDY));
+        let mut files: Vec<_> = config.file_groups.iter().flat_map(FileGroup::iter).cloned().collect();
+        if by_name {
+            files.sort_by(|left, right| left.path().cmp(right.path()));
         }
-        // The engine lists files in any order.
-        files.sort_by(|left, right| left.path().cmp(right.path()));
 
         let factory: Arc<dyn ParquetFileReaderFactory> = match source.parquet_file_reader_factory() {
             Some(factory) => Arc::clone(factory),

@@ -23,7 +23,7 @@ use crate::convert::Converter;
 use crate::error::{Error, Result};
 use crate::loader::{
     BatchSource, Charge, Chunk, DistinctRows, Made, Measure, Opened, Order, Reading, is_key_type, measure_lists,
-    part_of, shuffle_keys,
+    part_of, shuffle_keys, stored_part,
 };
 use crate::options::Options;
 use crate::schema::TensorDictSchema;
@@ -60,19 +60,30 @@ impl FrameSource {
         Ok((frame.create_physical_plan().await?, context))
     }
 
-    async fn as_stored(&self) -> Result<Opened> {
+    async fn as_stored(&self, reading: &Reading<'_>) -> Result<Opened> {
         let (plan, context) = self.in_one_partition().await?;
         ensure_order_is_stored(&plan)?;
-        self.run(plan, context)
+        if Scan::ensure_fits(&plan).is_err() {
+            return self.run(plan, context);
+        }
+        self.files.ensure_read_by(&plan)?;
+        let scan = Scan::try_new(plan, context, false).await?;
+        let part = stored_part(&scan.rows, scan.filtered, reading);
+        let opened = scan.read(part, self.threads())?;
+        Ok(Opened { dealt: false, total: opened.total.filter(|_| reading.shard.is_none()), ..opened })
     }
 
     async fn streamed(&self, seed: u64, reading: &Reading<'_>) -> Result<Opened> {
         let (plan, context) = self.in_one_partition().await?;
         self.files.ensure_read_by(&plan)?;
-        let scan = Scan::try_new(plan, context).await?;
+        // So that copies of the files that are listed otherwise give the same.
+        let scan = Scan::try_new(plan, context, true).await?;
         let part = part_of(&scan.rows, scan.filtered, seed, reading)?;
-        let threads = self.frame.task_ctx().session_config().target_partitions();
-        scan.read(part, threads)
+        scan.read(part, self.threads())
+    }
+
+    fn threads(&self) -> usize {
+        self.frame.task_ctx().session_config().target_partitions()
     }
 
     fn run(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Opened> {
@@ -136,7 +147,7 @@ impl BatchSource for FrameSource {
                 let context = Arc::new(self.frame.task_ctx());
                 self.run(self.frame.clone().create_physical_plan().await?, context)
             }
-            Order::AsStored => self.as_stored().await,
+            Order::AsStored => self.as_stored(&reading).await,
             Order::Shuffled { seed, keys } => self.shuffled(*seed, reading.epoch, keys).await,
             Order::Streamed { seed, .. } => self.streamed(*seed, &reading).await,
             other @ Order::Permuted { .. } => Err(self.refuse(
