@@ -34,6 +34,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (state, metrics) = (batches.state(), batches.metrics());
     println!("after {} batches of {} flights: {miles} miles", state.batches(), state.rows());
-    println!("the loop waited {:?} for batches, they {:?} for it", metrics.consumer_wait, metrics.producer_wait);
+    println!("{metrics}");
     Ok(())
 }

@@ -111,7 +111,7 @@ pub use error::{Error, Result};
 pub use index::Index;
 pub use key::NestedKey;
 #[cfg(feature = "datafusion")]
-pub use loader::{Batches, BlockingBatches, Loader, LoaderMetrics, LoaderState, Order, Remainder};
+pub use loader::{Batches, BlockingBatches, Collate, Loader, LoaderMetrics, LoaderState, Order, Remainder};
 pub use options::{
     ColumnOptions, CopyPolicy, DEFAULT_MASK_KEY, MaskKeys, Nulls, OptionValue, Options, ToArrowOptions, Unsigned,
 };

@@ -28,11 +28,11 @@ use crate::tensor::{NonTensorStack, Number, PaddingSide};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PadSequence {
-    dim: i64,
+    pub(crate) dim: i64,
     value: Number,
-    values: IndexMap<NestedKey, Number>,
-    side: PaddingSide,
-    masks: Option<NestedKey>,
+    pub(crate) values: IndexMap<NestedKey, Number>,
+    pub(crate) side: PaddingSide,
+    pub(crate) masks: Option<NestedKey>,
 }
 
 impl Default for PadSequence {
@@ -72,6 +72,10 @@ impl PadSequence {
         self.masks = Some(key.into());
         self
     }
+
+    pub(crate) fn value_for(&self, key: &NestedKey) -> Number {
+        self.values.get(key).copied().unwrap_or(self.value)
+    }
 }
 
 impl TensorDict {
@@ -107,7 +111,7 @@ impl TensorDict {
             let at = |error: Error| error.at(&key);
             let dim = entry_dim(&entries[0], options.dim).map_err(at)?;
             let lengths = lengths(&entries, dim).map_err(at)?;
-            let value = options.values.get(&key).copied().unwrap_or(options.value);
+            let value = options.value_for(&key);
             padded.set(&key, pad_entries(entries, dim, options.side, value).map_err(at)?)?;
             let beyond = dim >= dims && padded.entry(&key)?.as_non_tensor().is_some();
             if options.masks.is_some() && !beyond {

@@ -25,6 +25,12 @@ impl Batcher {
         self.size = size.max(1);
     }
 
+    /// Rows that wait.
+    #[cfg(feature = "datafusion")]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     pub(crate) fn push(&mut self, batch: RecordBatch) {
         self.rows += batch.num_rows();
         if batch.num_rows() > 0 {

@@ -9,11 +9,12 @@ use std::time::Instant;
 use futures::Stream;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::AbortHandle;
+use tracing::Span;
 
 use super::metrics::{Counters, LoaderMetrics};
 use super::produce::Message;
+use super::source::BatchSource;
 use super::state::LoaderState;
-use crate::convert::Converter;
 use crate::dict::TensorDict;
 use crate::error::{Error, Result};
 use crate::schema::TensorDictSchema;
@@ -24,9 +25,11 @@ use crate::schema::TensorDictSchema;
 pub struct Batches {
     receiver: Receiver<Message>,
     task: AbortHandle,
-    converter: Arc<Converter>,
+    source: Arc<dyn BatchSource>,
+    bytes_read: Box<dyn Fn() -> u64 + Send + Sync>,
     counters: Arc<Counters>,
     state: LoaderState,
+    span: Span,
     waits_since: Option<Instant>,
     ended: bool,
 }
@@ -35,16 +38,18 @@ impl Batches {
     pub(super) fn new(
         receiver: Receiver<Message>,
         task: AbortHandle,
-        converter: Arc<Converter>,
+        source: Arc<dyn BatchSource>,
+        bytes_read: Box<dyn Fn() -> u64 + Send + Sync>,
         counters: Arc<Counters>,
         state: LoaderState,
+        span: Span,
     ) -> Self {
-        Batches { receiver, task, converter, counters, state, waits_since: None, ended: false }
+        Batches { receiver, task, source, bytes_read, counters, state, span, waits_since: None, ended: false }
     }
 
-    /// What each batch holds, known before the first comes.
-    pub fn schema(&self) -> &TensorDictSchema {
-        self.converter.schema()
+    /// As [`Loader::schema`](super::Loader::schema).
+    pub fn schema(&self) -> Option<&TensorDictSchema> {
+        self.source.schema()
     }
 
     /// Where the epoch has come to: the next batch from here on is the one after the last that was taken.
@@ -56,7 +61,7 @@ impl Batches {
 
     /// What the epoch has cost so far.
     pub fn metrics(&self) -> LoaderMetrics {
-        self.counters.read()
+        self.counters.read((self.bytes_read)())
     }
 }
 
@@ -72,9 +77,12 @@ impl Stream for Batches {
         self.waits_since = None;
         self.counters.consumer_waited(since.elapsed());
         let item = match message {
-            Some(Message::Batch { dict, rows }) => {
+            Some(Message::Batch { dict, rows, mark, charge }) => {
                 self.state.batches += 1;
                 self.state.rows += rows;
+                self.state.mark = mark;
+                // It is the training loop's from here on.
+                drop(charge);
                 return Poll::Ready(Some(Ok(dict)));
             }
             Some(Message::Failed(error)) => Some(Err(error)),
@@ -89,11 +97,19 @@ impl Stream for Batches {
 impl Drop for Batches {
     fn drop(&mut self) {
         self.task.abort();
+        let metrics = self.metrics();
+        self.span
+            .record("batches", metrics.batches)
+            .record("rows", metrics.rows)
+            .record("bytes_read", metrics.bytes_read);
+        self.span.record("padding_share", metrics.padding_share());
+        self.span.record("consumer_wait", metrics.consumer_wait.as_secs_f64());
+        self.span.record("producer_wait", metrics.producer_wait.as_secs_f64());
     }
 }
 
 impl fmt::Debug for Batches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batches").field("state", &self.state).field("schema", self.schema()).finish_non_exhaustive()
+        f.debug_struct("Batches").field("state", &self.state).field("schema", &self.schema()).finish_non_exhaustive()
     }
 }

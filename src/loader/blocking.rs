@@ -40,7 +40,7 @@ impl BlockingBatches {
     }
 
     /// As [`Batches::schema`].
-    pub fn schema(&self) -> &TensorDictSchema {
+    pub fn schema(&self) -> Option<&TensorDictSchema> {
         self.batches.schema()
     }
 

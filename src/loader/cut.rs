@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema};
 
 use super::Batcher;
+use super::group::Grouped;
 use crate::error::{Error, Result};
 
 /// What batches are measured by.
@@ -19,50 +20,92 @@ pub(super) enum BatchSize {
     },
 }
 
-/// Cuts rows into batches of that size.
-#[derive(Debug)]
+/// How long rows are in a column of lists.
+pub(crate) type Measure = Box<dyn Fn(&RecordBatch) -> Result<Vec<usize>> + Send>;
+
+/// Cuts rows into batches of a size.
 pub(super) enum Cut {
     Rows(Batcher),
     Elements(ElementBatcher),
+    Grouped(Grouped),
 }
 
 impl Cut {
-    pub(super) fn try_new(size: &BatchSize, schema: &SchemaRef) -> Result<Self> {
-        Ok(match size {
-            BatchSize::Rows(rows) => Cut::Rows(Batcher::new(*rows)),
-            BatchSize::Elements { column, limit } => Cut::Elements(ElementBatcher::try_new(column, *limit, schema)?),
-        })
+    pub(super) fn rows(size: usize) -> Self {
+        Cut::Rows(Batcher::new(size))
     }
 
-    pub(super) fn push(&mut self, batch: RecordBatch) {
+    pub(super) fn elements(limit: usize, measure: Measure) -> Self {
+        Cut::Elements(ElementBatcher { rows: Batcher::new(usize::MAX), measure, costs: Costs::new(limit) })
+    }
+
+    pub(super) fn push(&mut self, rows: RecordBatch) -> Result<()> {
         match self {
-            Cut::Rows(batcher) => batcher.push(batch),
-            Cut::Elements(batcher) => batcher.push(batch),
+            Cut::Rows(batcher) => batcher.push(rows),
+            Cut::Elements(batcher) => batcher.push(rows)?,
+            Cut::Grouped(grouped) => grouped.push(rows)?,
+        }
+        Ok(())
+    }
+
+    /// A batch that rows to come can't change, if there is one.
+    pub(super) fn next_full(&mut self) -> Result<Option<Vec<RecordBatch>>> {
+        match self {
+            Cut::Rows(batcher) => Ok(batcher.next_full()),
+            Cut::Elements(batcher) => Ok(batcher.next_full()),
+            Cut::Grouped(grouped) => grouped.next_full(),
         }
     }
 
-    pub(super) fn next_full(&mut self) -> Option<Vec<RecordBatch>> {
+    /// No more rows come: what is left may now be in full batches.
+    pub(super) fn end(&mut self) -> Result<()> {
         match self {
-            Cut::Rows(batcher) => batcher.next_full(),
-            Cut::Elements(batcher) => batcher.next_full(),
+            Cut::Rows(_) | Cut::Elements(_) => Ok(()),
+            Cut::Grouped(grouped) => grouped.end(),
         }
     }
 
-    /// What is left when no more rows come.
-    pub(super) fn rest(&mut self) -> Option<Vec<RecordBatch>> {
+    /// The last batch, which may be smaller than others.
+    pub(super) fn rest(&mut self) -> Result<Option<Vec<RecordBatch>>> {
         match self {
-            Cut::Rows(batcher) => batcher.rest(),
-            Cut::Elements(batcher) => batcher.rows.rest(),
+            Cut::Rows(batcher) => Ok(batcher.rest()),
+            Cut::Elements(batcher) => Ok(batcher.rows.rest()),
+            Cut::Grouped(grouped) => grouped.rest(),
+        }
+    }
+
+    /// Bytes of the rows that it holds to choose among.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Cut::Rows(_) | Cut::Elements(_) => 0,
+            Cut::Grouped(grouped) => grouped.bytes(),
         }
     }
 }
 
-/// Batches of at most `limit` elements in a list column, as full as the rows' order allows.
-#[derive(Debug)]
+/// Batches of at most so many elements in a list column, as full as the rows' order allows.
 pub(super) struct ElementBatcher {
-    column: usize,
-    limit: usize,
     rows: Batcher,
+    measure: Measure,
+    costs: Costs,
+}
+
+impl ElementBatcher {
+    fn push(&mut self, rows: RecordBatch) -> Result<()> {
+        self.costs.extend((self.measure)(&rows)?);
+        self.rows.push(rows);
+        Ok(())
+    }
+
+    fn next_full(&mut self) -> Option<Vec<RecordBatch>> {
+        self.costs.next_full().map(|rows| self.rows.take(rows))
+    }
+}
+
+/// How many rows in a row have at most `limit` elements together.
+#[derive(Debug)]
+pub(super) struct Costs {
+    limit: usize,
     /// Of the rows that wait, in order.
     costs: VecDeque<usize>,
     /// How many rows from the front are known to fit together, and what they cost.
@@ -70,30 +113,22 @@ pub(super) struct ElementBatcher {
     cost: usize,
 }
 
-impl ElementBatcher {
-    fn try_new(column: &str, limit: usize, schema: &SchemaRef) -> Result<Self> {
-        let Some((place, field)) = schema.column_with_name(column) else {
-            return Err(Error::key("no such column, so batches can't be measured by it").at(column));
-        };
-        if !matches!(field.data_type(), DataType::List(_) | DataType::LargeList(_)) {
-            let message = format!("{} has no rows of different lengths to measure batches by", field.data_type());
-            return Err(Error::option(message).at(column).remedy("name a column of lists"));
-        }
-        let rows = Batcher::new(usize::MAX);
-        Ok(ElementBatcher { column: place, limit, rows, costs: VecDeque::new(), fitting: 0, cost: 0 })
+impl Costs {
+    pub(super) fn new(limit: usize) -> Self {
+        Costs { limit, costs: VecDeque::new(), fitting: 0, cost: 0 }
     }
 
-    fn push(&mut self, batch: RecordBatch) {
-        self.costs.extend(costs(batch.column(self.column)));
-        self.rows.push(batch);
+    /// A row without elements counts as one, lest a batch of them have no end.
+    pub(super) fn extend(&mut self, lengths: impl IntoIterator<Item = usize>) {
+        self.costs.extend(lengths.into_iter().map(|length| length.max(1)));
     }
 
-    fn next_full(&mut self) -> Option<Vec<RecordBatch>> {
+    pub(super) fn next_full(&mut self) -> Option<usize> {
         while let Some(next) = self.costs.get(self.fitting) {
             let with_it = self.cost.saturating_add(*next);
             if self.fitting > 0 && with_it > self.limit {
-                let full = self.rows.take(self.fitting);
-                self.costs.drain(..self.fitting);
+                let full = self.fitting;
+                self.costs.drain(..full);
                 (self.fitting, self.cost) = (0, 0);
                 return Some(full);
             }
@@ -102,12 +137,39 @@ impl ElementBatcher {
         }
         None
     }
+
+    /// How many rows are left.
+    pub(super) fn rest(&mut self) -> Option<usize> {
+        let rest = self.costs.len();
+        self.costs.clear();
+        (rest > 0).then_some(rest)
+    }
 }
 
-/// Elements per row. A row without any counts as one, lest a batch of them have no end.
-fn costs(lists: &ArrayRef) -> Vec<usize> {
-    let valid = |row: usize| lists.is_valid(row);
-    let length = |row: usize, length: usize| if valid(row) { length.max(1) } else { 1 };
+/// The measure of a column of Arrow lists.
+///
+/// # Errors
+///
+/// A [key](Error::is_key) error if there is no such column, an [option](Error::is_option) error if it has no lists.
+pub(crate) fn measure_lists(column: &str, schema: &Schema) -> Result<Measure> {
+    let Some((place, field)) = schema.column_with_name(column) else {
+        return Err(Error::key("no such column, so batches can't be measured by it").at(column));
+    };
+    if !matches!(field.data_type(), DataType::List(_) | DataType::LargeList(_)) {
+        return Err(no_lists(column, field.data_type()));
+    }
+    Ok(Box::new(move |rows| Ok(lengths(rows.column(place)))))
+}
+
+/// The error of a column whose rows are all of one length.
+pub(super) fn no_lists(column: &str, what: impl std::fmt::Display) -> Error {
+    let message = format!("{what} has no rows of different lengths to measure batches by");
+    Error::option(message).at(column).remedy("name a column of lists")
+}
+
+/// Elements per row; a null has none.
+fn lengths(lists: &ArrayRef) -> Vec<usize> {
+    let length = |row: usize, length: usize| if lists.is_valid(row) { length } else { 0 };
     match lists.data_type() {
         DataType::List(_) => {
             (0..lists.len()).map(|row| length(row, lists.as_list::<i32>().value_length(row) as usize)).collect()
@@ -116,7 +178,7 @@ fn costs(lists: &ArrayRef) -> Vec<usize> {
             (0..lists.len()).map(|row| length(row, lists.as_list::<i64>().value_length(row) as usize)).collect()
         }
         // The schema was checked, so nothing else comes.
-        _ => vec![1; lists.len()],
+        _ => vec![0; lists.len()],
     }
 }
 
@@ -140,14 +202,14 @@ mod tests {
                     let lists = lengths.iter().map(|length| (*length > 0).then(|| vec![Some(1); *length]));
                     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
                     let batch = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).unwrap();
-                    let by = BatchSize::Elements { column: "l".into(), limit };
-                    let cut = cut.get_or_insert_with(|| Cut::try_new(&by, &batch.schema()).unwrap());
-                    cut.push(batch);
-                    while let Some(group) = cut.next_full() {
+                    let measure = measure_lists("l", &batch.schema()).unwrap();
+                    let cut = cut.get_or_insert_with(|| Cut::elements(limit, measure));
+                    cut.push(batch).unwrap();
+                    while let Some(group) = cut.next_full().unwrap() {
                         sizes.push(group.iter().map(RecordBatch::num_rows).sum::<usize>());
                     }
                 }
-                let rest = cut.unwrap().rest();
+                let rest = cut.unwrap().rest().unwrap();
                 sizes.extend(rest.map(|group| group.iter().map(RecordBatch::num_rows).sum::<usize>()));
                 // By the definition: greedily, a row above the limit alone.
                 let (mut expected, mut cost) = (vec![0], 0);

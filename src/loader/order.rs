@@ -3,6 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array, make_comparator};
 use arrow::compute::{CastOptions, SortOptions, cast_with_options};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
@@ -15,8 +16,10 @@ pub enum Order {
     /// are no shards of it, and no resuming.
     #[default]
     AsComputed,
-    /// As they are stored, epoch after epoch. The query runs in one partition, so it reads with one thread; plans in
-    /// which that doesn't fix the order (joins, groups, sorts, tables in several partitions) are refused.
+    /// As they are stored, epoch after epoch. Scans, filters and projections of Parquet files read as many row groups at
+    /// a time as the session has partitions (`target_partitions`); without a filter, resuming skips those that are done.
+    /// Other queries run in one partition, so with one thread; plans in which that doesn't fix the order (joins, groups,
+    /// sorts, tables in several partitions) are refused.
     AsStored,
     /// All rows in random order, another each epoch: any order is as likely as any other, as far as a 64-bit hash
     /// goes. The engine sorts the whole result by the hash before the first batch comes, with all its threads, and
@@ -30,6 +33,26 @@ pub enum Order {
         /// Columns of the result that together are unique: the identity of a row.
         keys: Vec<String>,
     },
+    /// Row groups of Parquet files in random order, and their rows shuffled a window at a time: as they are read,
+    /// without a sort.
+    ///
+    /// Make it with [`Order::streamed`].
+    #[non_exhaustive]
+    Streamed {
+        /// Of the same seed and epoch comes the same order.
+        seed: u64,
+        /// How many rows are shuffled at a time.
+        window: usize,
+    },
+    /// All rows of a tensordict in random order, another each epoch. A row's number is computed from its place, so it
+    /// costs nothing but that reading jumps about.
+    ///
+    /// Make it with [`Order::permuted`].
+    #[non_exhaustive]
+    Permuted {
+        /// Of the same seed and epoch comes the same order.
+        seed: u64,
+    },
 }
 
 impl Order {
@@ -41,6 +64,61 @@ impl Order {
     /// they come.
     pub fn shuffled<K: Into<String>>(seed: u64, keys: impl IntoIterator<Item = K>) -> Self {
         Order::Shuffled { seed, keys: keys.into_iter().map(Into::into).collect() }
+    }
+
+    /// A shuffle of what is read, as it is read: the row groups of all files in random order by `seed` and the epoch,
+    /// and each `window` rows that come of them (0 counts as 1) in random order. Queries must be scans, filters and
+    /// projections of Parquet files.
+    ///
+    /// How random it is: a row's neighbours in a batch are from as many row groups as a window holds, which are random
+    /// ones; two rows of one row group are seldom far apart. A window should be of many row groups where rows that are
+    /// stored together are alike. It doesn't see how rows lie in a file that has few row groups.
+    ///
+    /// What it costs: the first batch waits for the first window, whose rows are held in memory, and each row is copied
+    /// once more. As many row groups are read at a time as the session has partitions (`target_partitions`); the order
+    /// doesn't depend on it, nor on the size of record batches. It does on how files are cut into row groups, and on
+    /// their names' order.
+    ///
+    /// A rank reads its own part of the row groups in their order, and at most two groups with others. Resuming reads
+    /// what is left, and the window that it is in the middle of; under a filter, the row group that this one began in
+    /// too.
+    pub fn streamed(seed: u64, window: usize) -> Self {
+        Order::Streamed { seed, window: window.max(1) }
+    }
+
+    /// A shuffle of a tensordict's rows by `seed` and the epoch: an exact permutation of their numbers.
+    pub fn permuted(seed: u64) -> Self {
+        Order::Permuted { seed }
+    }
+
+    /// As it is written in Rust.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Order::AsComputed => "AsComputed",
+            Order::AsStored => "AsStored",
+            Order::Shuffled { .. } => "shuffled",
+            Order::Streamed { .. } => "streamed",
+            Order::Permuted { .. } => "permuted",
+        }
+    }
+
+    /// Orders that aren't random have the seed 0 for what else is.
+    pub(super) fn seed(&self) -> u64 {
+        match self {
+            Order::AsComputed | Order::AsStored => 0,
+            Order::Shuffled { seed, .. } | Order::Streamed { seed, .. } | Order::Permuted { seed } => *seed,
+        }
+    }
+
+    /// What must be the same for an epoch to be the same.
+    pub(super) fn to_json(&self) -> Value {
+        match self {
+            Order::AsComputed => json!("as computed"),
+            Order::AsStored => json!("as stored"),
+            Order::Shuffled { seed, keys } => json!({"seed": seed, "keys": keys}),
+            Order::Streamed { seed, window } => json!({"seed": seed, "window": window}),
+            Order::Permuted { seed } => json!({"seed": seed}),
+        }
     }
 }
 

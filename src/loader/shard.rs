@@ -29,7 +29,7 @@ impl Remainder {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shard {
+pub(crate) struct Shard {
     pub(super) rank: u64,
     pub(super) world_size: u64,
     pub(super) remainder: Remainder,
@@ -42,6 +42,17 @@ impl Shard {
         }
         let message = format!("rank {} is none of {} ranks", self.rank, self.world_size);
         Err(Error::option(message).remedy("ranks count from 0, and there is at least one"))
+    }
+
+    /// How many of `total` rows are this rank's when they are dealt in rounds.
+    pub(super) fn rows_of(self, total: u64) -> u64 {
+        let over = total % self.world_size;
+        let more = match self.remainder {
+            Remainder::Keep => self.rank < over,
+            Remainder::Drop => false,
+            Remainder::Pad => over > 0,
+        };
+        total / self.world_size + u64::from(more)
     }
 }
 
@@ -144,6 +155,10 @@ mod tests {
                             padded.push(0);
                         }
                         assert_eq!(of(Remainder::Pad), padded, "{total} {size} {rank}/{world}");
+                        for remainder in [Remainder::Keep, Remainder::Drop, Remainder::Pad] {
+                            let shard = Shard { rank: rank as u64, world_size: world as u64, remainder };
+                            assert_eq!(shard.rows_of(total as u64), of(remainder).len() as u64);
+                        }
                     }
                 }
             }

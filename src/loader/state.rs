@@ -4,13 +4,16 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::source::{Mark, Place};
 use crate::error::{Error, Result};
 
 const VERSION: u64 = 1;
 
 /// Where an epoch has come to: enough to go on with exactly the next batch, in another process and after a crash.
 ///
-/// It counts what the training loop has taken, not what was computed ahead. [`to_string`](ToString::to_string) is a
+/// It counts what the training loop has taken, not what was computed ahead. In the order
+/// [`streamed`](super::Order::streamed) it also says how many row groups are done, in the order that the seed gives
+/// them, and where the next window begins. [`to_string`](ToString::to_string) is a
 /// line of JSON to keep beside the model's weights, [`from_json`](LoaderState::from_json) reads it. It holds the
 /// loader's settings and its columns' names, and only a loader of the same takes it. The query and its data aren't in
 /// it: that they are the same is for the caller to see to.
@@ -19,6 +22,8 @@ pub struct LoaderState {
     pub(super) epoch: u64,
     pub(super) batches: u64,
     pub(super) rows: u64,
+    /// Where to read on, in orders that have such places.
+    pub(super) mark: Option<Mark>,
     /// The loader's settings.
     pub(super) loader: Value,
 }
@@ -56,9 +61,21 @@ impl LoaderState {
             other => return Err(unreadable(&format!("it is of version {other}, and known is {VERSION}"))),
         }
         let (epoch, batches, rows) = (number("epoch")?, number("batches")?, number("rows")?);
+        let mark = value.get("mark").filter(|mark| !mark.is_null()).map(|mark| {
+            let part = |name: &str| mark.get(name).and_then(Value::as_u64);
+            let mark = (part("piece"), part("row"), part("rows"));
+            let (Some(piece), Some(row), Some(before)) = mark else {
+                return Err(unreadable("`mark` isn't three whole numbers"));
+            };
+            match before <= rows {
+                true => Ok(Mark { place: Place { piece, row }, rows: before }),
+                false => Err(unreadable("its mark lies beyond its rows")),
+            }
+        });
+        let mark = mark.transpose()?;
         let loader = value.get_mut("loader").map(Value::take);
         let loader = loader.filter(Value::is_object).ok_or_else(|| unreadable("`loader` is no object"))?;
-        Ok(LoaderState { epoch, batches, rows, loader })
+        Ok(LoaderState { epoch, batches, rows, mark, loader })
     }
 
     /// Refuses another loader than the one that it is of.
@@ -75,8 +92,9 @@ impl LoaderState {
 
 impl fmt::Display for LoaderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LoaderState { epoch, batches, rows, loader } = self;
-        let value = json!({"version": VERSION, "epoch": epoch, "batches": batches, "rows": rows, "loader": loader});
-        value.fmt(f)
+        let LoaderState { epoch, batches, rows, mark, loader } = self;
+        let mark = mark.map(|Mark { place, rows }| json!({"piece": place.piece, "row": place.row, "rows": rows}));
+        let place = json!({"version": VERSION, "epoch": epoch, "batches": batches, "rows": rows, "mark": mark, "loader": loader});
+        place.fmt(f)
     }
 }

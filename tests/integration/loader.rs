@@ -19,26 +19,26 @@ use tensorquery::{
 
 use crate::sql::{context, register_rows};
 
-fn ids(batch: &TensorDict) -> Vec<i64> {
+pub(crate) fn ids(batch: &TensorDict) -> Vec<i64> {
     Vec::try_from(batch.tensor("id").unwrap()).unwrap()
 }
 
-async fn loader(ctx: &SessionContext, sql: &str) -> Loader {
+pub(crate) async fn loader(ctx: &SessionContext, sql: &str) -> Loader {
     ctx.sql(sql).await.unwrap().tensordict_loader(&Options::default().nulls(Nulls::Mask)).await.unwrap()
 }
 
-async fn rows(partitions: usize) -> Loader {
+pub(crate) async fn rows(partitions: usize) -> Loader {
     let ctx = context(partitions);
     register_rows(&ctx);
     loader(&ctx, "SELECT * FROM rows").await
 }
 
-async fn epoch(loader: &Loader, epoch: u64) -> Vec<Vec<i64>> {
+pub(crate) async fn epoch(loader: &Loader, epoch: u64) -> Vec<Vec<i64>> {
     let batches = loader.epoch(epoch).await.unwrap();
     batches.map_ok(|batch| ids(&batch)).try_collect().await.unwrap()
 }
 
-async fn refused(loader: Loader) -> Error {
+pub(crate) async fn refused(loader: Loader) -> Error {
     loader.epoch(0).await.unwrap_err()
 }
 
@@ -47,7 +47,7 @@ fn shuffled() -> Order {
 }
 
 /// Numbers from 0, in row groups of 100.
-fn write_numbers(path: &std::path::Path, count: i64) {
+pub(crate) fn write_numbers(path: &std::path::Path, count: i64) {
     let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from_iter_values(0..count)) as ArrayRef)]);
     let batch = batch.unwrap();
     let properties = datafusion::parquet::file::properties::WriterProperties::builder();
@@ -61,7 +61,7 @@ fn write_numbers(path: &std::path::Path, count: i64) {
     writer.close().unwrap();
 }
 
-async fn numbers(path: &std::path::Path, partitions: usize) -> Loader {
+pub(crate) async fn numbers(path: &std::path::Path, partitions: usize) -> Loader {
     let ctx = context(partitions);
     ctx.register_parquet("numbers", path.to_str().unwrap(), Default::default()).await.unwrap();
     loader(&ctx, "SELECT * FROM numbers").await

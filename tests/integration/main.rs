@@ -36,6 +36,16 @@ mod lazy_stack_vectors;
 mod lazy_stacks;
 #[cfg(feature = "datafusion")]
 mod loader;
+#[cfg(feature = "datafusion")]
+mod loader_collate;
+#[cfg(feature = "datafusion")]
+mod loader_faults;
+#[cfg(feature = "datafusion")]
+mod loader_held;
+#[cfg(feature = "datafusion")]
+mod loader_streamed;
+#[cfg(feature = "datafusion")]
+mod loader_watched;
 mod locks;
 mod multi_nested;
 mod multi_nested_ops;

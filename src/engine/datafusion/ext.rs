@@ -241,7 +241,7 @@ impl DataFrameExt for DataFrame {
     async fn tensordict_loader(self, options: &Options) -> Result<Loader> {
         ensure_target(options)?;
         let options = TensorDictSchema::plan_masks(announced(&self)?.as_arrow(), options)?;
-        Loader::try_new(Arc::new(FrameSource::try_new(self).await?), &options)
+        Ok(Loader::new(Arc::new(FrameSource::try_new(self, &options).await?)))
     }
 }
 

@@ -23,6 +23,8 @@ mod saved;
 
 mod source;
 
+mod scan;
+
 mod files;
 
 mod repeatable;
