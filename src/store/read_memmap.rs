@@ -296,11 +296,17 @@ fn load_jagged(
         extent(&shape, stored.size())?;
         return JaggedTensor::try_new(stored.settled(nothing(&shape, stored.mapped())?)?, offsets);
     }
+    let (start, stop) = rows.unwrap_or((0, num_rows));
+    if stop > num_rows {
+        return Err(Error::file(format!("it has {num_rows} rows, fewer than its batch")));
+    }
     let (numel, bytes) = extent(sizes, size_of::<i64>())?;
     let (lengths, trailing) = match numel {
         0 => (nothing(&[0], Kind::Int64)?, None),
         numel => {
             let matrix = sized(folder, name, ".shape.memmap", bytes)?.map(numel, Kind::Int64)?.f_view(sizes)?;
+            // Rows behind those asked for are nobody's business.
+            let matrix = matrix.f_narrow(0, 0, stop.max(1))?;
             let first = Vec::<i64>::try_from(matrix.f_select(0, 0)?)?;
             let others = matrix.f_narrow(1, 1, dims - 1)?;
             let same = others.f_eq_tensor(&others.f_narrow(0, 0, 1)?)?.f_all()?.f_int64_value(&[])? != 0;
@@ -310,7 +316,7 @@ fn load_jagged(
                 )
                 .remedy("save it in Python as a lazy stack"));
             }
-            (matrix.f_select(1, 0)?.f_contiguous()?, Some(first[1..].to_vec()))
+            (matrix.f_select(1, 0)?.f_narrow(0, 0, stop)?, Some(first[1..].to_vec()))
         }
     };
     let trailing = match trailing {
@@ -332,15 +338,11 @@ fn load_jagged(
         size if there % size == 0 => Some((there / size) as i64),
         size => return Err(Error::file(format!("its file has {there} bytes, which are no elements of {size}"))),
     };
-    let limit = total.unwrap_or(1 << 40);
     let bad = || Error::file(format!("the lengths of its rows don't add up to the {} there are", total.unwrap_or(0)));
-    if num_rows > 0 && (lengths.f_min()?.f_int64_value(&[])? < 0 || lengths.f_max()?.f_int64_value(&[])? > limit) {
-        return Err(bad());
-    }
-    let zero = Tensor::f_zeros([1], (Kind::Int64, Device::Cpu))?;
-    let offsets = Tensor::f_cat(&[zero, lengths.f_cumsum(0, Kind::Int64)?], 0)?;
-    let end = offsets.f_int64_value(&[num_rows])?;
-    if total.is_some_and(|total| total != end) {
+    let (before, offsets) = add_up(&lengths, start, total.unwrap_or(1 << 40))?.ok_or_else(bad)?;
+    let length = offsets.f_int64_value(&[stop - start])?;
+    let end = before.checked_add(length).ok_or_else(bad)?;
+    if total.is_some_and(|total| end > total || (stop == num_rows && end != total)) {
         return Err(bad());
     }
     let shape: Vec<i64> = std::iter::once(end).chain(trailing).collect();
@@ -349,12 +351,27 @@ fn load_jagged(
         (Some(file), Some(numel @ 1..)) => file.map(numel, stored.mapped())?.f_view(shape.as_slice())?,
         (_, Some(_)) => nothing(&shape, stored.mapped())?,
     };
-    let (start, stop) = rows.unwrap_or((0, num_rows));
-    if stop > num_rows {
-        return Err(Error::file(format!("it has {num_rows} rows, fewer than its batch")));
+    JaggedTensor::try_new(stored.settled(values.f_narrow(0, before, length)?)?, offsets)
+}
+
+/// Where the rows from `start` on begin in the values, and their offsets from there; `None` if a length is less than 0
+/// or above `limit`, or all are more than can be counted.
+fn add_up(lengths: &Tensor, start: i64, limit: i64) -> Result<Option<(i64, Tensor)>> {
+    let count = lengths.numel() as i64;
+    if count > 0 {
+        let (least, most) = (lengths.f_min()?.f_int64_value(&[])?, lengths.f_max()?.f_int64_value(&[])?);
+        if least < 0 || most > limit {
+            return Ok(None);
+        }
+        // A sum that could have wrapped around is also taken of floats, which don't.
+        if most.checked_mul(count).is_none()
+            && lengths.f_sum(Kind::Double)?.f_double_value(&[])? > i64::MAX as f64 / 2.0
+        {
+            return Ok(None);
+        }
     }
-    // Offsets that wrapped around are found here.
-    let whole = JaggedTensor::try_new(values, offsets)?;
-    let (values, offsets) = whole.index(start..stop)?.into_parts();
-    JaggedTensor::try_new(stored.settled(values)?, offsets)
+    let before = lengths.f_narrow(0, 0, start)?.f_sum(Kind::Int64)?.f_int64_value(&[])?;
+    let zero = Tensor::f_zeros([1], (Kind::Int64, Device::Cpu))?;
+    let ends = lengths.f_narrow(0, start, count - start)?.f_cumsum(0, Kind::Int64)?;
+    Ok(Some((before, Tensor::f_cat(&[zero, ends], 0)?)))
 }

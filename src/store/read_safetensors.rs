@@ -194,23 +194,7 @@ impl Reader<'_> {
             return Err(Error::key("it is no tensordict, there is nothing below it"));
         }
         match (level, kind) {
-            (Some(level), Some("jagged")) => {
-                let nothing = rows.filter(|rows| none_of(Some(*rows))).map(|_| (0, 0));
-                let values = self.tensor(part(level, "values")?, nothing)?;
-                let offsets = self.tensor(part(level, "offsets")?, nothing)?;
-                if nothing.is_some() {
-                    let offsets = Tensor::f_zeros([1], (Kind::Int64, Device::Cpu))?;
-                    return Ok(JaggedTensor::try_new(values, offsets)?.into());
-                }
-                if offsets.numel() as i64 != batch_size.first().copied().unwrap_or_default().saturating_add(1) {
-                    return Err(Error::file(format!("its offsets are not those of the batch size {batch_size:?}")));
-                }
-                let jagged = JaggedTensor::try_new(values, offsets)?;
-                let (start, end) = rows.unwrap_or((0, jagged.num_rows()));
-                let (values, offsets) = jagged.index(start..end)?.into_parts();
-                let stored = Stored::Plain(values.f_kind()?);
-                Ok(JaggedTensor::try_new(stored.settled(values)?, offsets)?.into())
-            }
+            (Some(level), Some("jagged")) => self.jagged(level, batch_size, rows).map(Entry::from),
             (Some(level), Some("non_tensor")) => {
                 let bytes = self.tensor(part(level, "arrow")?, None)?;
                 if bytes.f_kind()? != Kind::Uint8 || bytes.dim() != 1 {
@@ -238,6 +222,35 @@ impl Reader<'_> {
                 (None, None) => Err(Error::file("its description says not what it is")),
             },
         }
+    }
+
+    /// A jagged tensor, or some of its rows: of the others neither values nor offsets are read.
+    fn jagged(
+        &mut self,
+        level: &Map<String, Json>,
+        batch_size: &[i64],
+        rows: Option<(i64, i64)>,
+    ) -> Result<JaggedTensor> {
+        let (values, offsets) = (part(level, "values")?, part(level, "offsets")?);
+        let num_rows = batch_size.first().copied().unwrap_or_default();
+        let (start, end) = rows.unwrap_or((0, num_rows));
+        if none_of(rows) {
+            self.used += 1;
+            let offsets = Tensor::f_zeros([1], (Kind::Int64, Device::Cpu))?;
+            return JaggedTensor::try_new(self.tensor(values, Some((0, 0)))?, offsets);
+        }
+        let offsets = self.tensor(offsets, None)?;
+        if offsets.size() != [num_rows.saturating_add(1)] || offsets.f_kind()? != Kind::Int64 {
+            return Err(Error::file(format!("its offsets are not those of the batch size {batch_size:?}")));
+        }
+        let (first, last) = (offsets.f_int64_value(&[start])?, offsets.f_int64_value(&[end])?);
+        let there = self.header.info(values).and_then(|info| info.shape.first()).map(|size| *size as i64);
+        let whole = (start > 0 || first == 0) && (end < num_rows || Some(last) == there);
+        if !whole || first < 0 || first > last {
+            return Err(Error::file(format!("its offsets, from {first} to {last}, are not those of its values")));
+        }
+        let offsets = offsets.f_narrow(0, start, end - start + 1)?.f_sub(&Tensor::f_from_slice(&[first])?)?;
+        JaggedTensor::try_new(self.tensor(values, Some((first, last)))?, offsets)
     }
 
     /// A tensor of the file, or some of its rows.

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tch::Tensor;
 use tempfile::TempDir;
 use tensorquery::{
-    Error, LoadOptions, SaveOptions, TensorDict, load_memmap, load_safetensors, save_memmap, save_safetensors,
+    Error, JaggedTensor, LoadOptions, SaveOptions, TensorDict, load_memmap, load_safetensors, save_memmap,
+    save_safetensors,
 };
 
 use crate::store::{sample, show};
@@ -405,4 +407,62 @@ fn values_of_more_places_than_memory() {
     assert_eq!(load(none.path()).unwrap().batch_size(), [0, i64::MAX, 2]);
     let part = load_memmap(none.path(), &LoadOptions::default().rows(0..0)).unwrap();
     assert_eq!(part.non_tensor("x").unwrap().values().len(), 0);
+}
+
+/// Whatever the offsets say, no row is read from outside of its values.
+#[test]
+fn offsets_in_a_file_are_checked_for_the_rows_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("f");
+    let rows = [&[1i64][..], &[2, 3], &[4]].map(Tensor::from_slice);
+    let mut td = TensorDict::new([3]);
+    td.set("x", JaggedTensor::from_rows(&rows).unwrap()).unwrap();
+    save_safetensors(&td, &file, &SaveOptions::default()).unwrap();
+    let whole = fs::read(&file).unwrap();
+    let header = 8 + usize::try_from(u64::from_le_bytes(whole[..8].try_into().unwrap())).unwrap();
+    let described: Value = serde_json::from_slice(&whole[8..header]).unwrap();
+    let at = header + described["x.offsets"]["data_offsets"][0].as_u64().unwrap() as usize;
+    let cases: [([i64; 4], [bool; 3]); 6] = [
+        ([0, 1, 3, 4], [true, true, true]),
+        ([0, 1, 3, 5], [true, true, false]),
+        ([0, 1, 3, 3], [true, true, false]),
+        ([1, 1, 3, 4], [false, true, true]),
+        ([0, -1, 3, 4], [false, false, true]),
+        ([0, i64::MAX, i64::MIN, 4], [false, false, false]),
+    ];
+    for (offsets, fine) in cases {
+        let mut content = whole.clone();
+        content[at..at + 32].copy_from_slice(&offsets.map(i64::to_le_bytes).concat());
+        fs::write(&file, content).unwrap();
+        assert_eq!(open(&file).is_ok(), fine == [true; 3], "{offsets:?}");
+        for (row, fine) in fine.into_iter().enumerate() {
+            let row = row as i64;
+            let part = load_safetensors(&file, &LoadOptions::default().rows(row..row + 1));
+            match part {
+                Ok(part) => assert!(fine && show(&part) == show(&td.index(row..row + 1).unwrap()), "{offsets:?} {row}"),
+                Err(error) => assert!(!fine && error.is_file(), "{offsets:?} {row}: {error}"),
+            }
+        }
+    }
+}
+
+/// Likewise of lengths, and those of rows behind are nobody's business.
+#[test]
+fn lengths_in_a_directory_are_checked_for_the_rows_asked_for() {
+    let saved = saved();
+    let lengths: Vec<i64> = {
+        let offsets = Vec::<i64>::try_from(sample().jagged("tokens").unwrap().offsets().shallow_clone()).unwrap();
+        offsets.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    };
+    let path = saved.dir.join("tokens.shape.memmap");
+    for (at, bad) in [(2, -1), (2, i64::MAX), (0, -1), (0, i64::MAX), (1, 1 << 40)] {
+        let mut damaged = lengths.clone();
+        damaged[at] = bad;
+        fs::write(&path, damaged.iter().flat_map(|length| length.to_ne_bytes()).collect::<Vec<_>>()).unwrap();
+        for row in 0..3 {
+            let part = load_memmap(&saved.dir, &LoadOptions::default().keys(["tokens"]).rows(row..row + 1));
+            let reached = row as usize >= at;
+            assert_eq!(part.as_ref().err().map(Error::is_file), reached.then_some(true), "{bad} at {at}, row {row}");
+        }
+    }
 }
