@@ -11,10 +11,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What went wrong, the key (and row, where known) it went wrong at, and what to do about it.
 ///
 /// Ask the predicates ([`is_null`](Error::is_null), [`is_key`](Error::is_key), …) which kind it is.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Inner {
     kind: Kind,
     message: String,
@@ -319,6 +319,13 @@ impl fmt::Display for Error {
             write!(f, "; {remedy}")?;
         }
         Ok(())
+    }
+}
+
+/// The kind and what [`Display`](fmt::Display) says, so that an error which leaves `main` can be read.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} error: {self}", self.kind())
     }
 }
 

@@ -76,7 +76,9 @@ fn a_key_of_some_members_says_which_lack_it() {
     let within = dict(&[2], [("s", ragged().into())]);
     says(&within.tensor(["s", "b"]).unwrap_err(), &["member 0"]);
     says(&within.tensor(["s", "z"]).unwrap_err(), &["there is no such entry", "the keys are 's'"]);
-    says(&ragged().tensor("z").unwrap_err(), &["there is no such entry", "the keys are 'a', 'n'"]);
+    let error = ragged().tensor("z").unwrap_err();
+    says(&error, &["there is no such entry", "the keys are 'a', 'n'"]);
+    assert_eq!(format!("{error:?}"), format!("key error: {error}"), "as it leaves main");
     says(&TensorDict::new([2]).tensor("z").unwrap_err(), &["there is no such entry", "there are none"]);
 }
 

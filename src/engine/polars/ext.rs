@@ -28,7 +28,7 @@ use crate::schema::TensorDictSchema;
 ///
 /// Codes become a tensor if the query asks for them: `col("c").to_physical()`. An `Enum`'s are places in its
 /// categories, a `Categorical`'s the same for a category wherever the program meets it. So too the numbers of dates
-/// and times.
+/// and times; a `Decimal`'s have 128 bits, so cast it to a float instead.
 ///
 /// All columns may hold nulls by their schema, so a stream with `nulls=mask` has a mask for each.
 ///
