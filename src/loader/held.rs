@@ -90,6 +90,10 @@ impl BatchSource for HeldRows {
         self.dict().keys().collect()
     }
 
+    fn rows(&self) -> Option<u64> {
+        Some(self.rows)
+    }
+
     async fn open(&self, reading: Reading<'_>) -> Result<Opened> {
         let permutation = match reading.order {
             Order::AsComputed | Order::AsStored => None,
@@ -117,7 +121,7 @@ impl BatchSource for HeldRows {
             Ok(rows.into())
         });
         let chunks = stream::iter(numbers).boxed();
-        Ok(Opened { chunks, dealt: true, before, total: Some(places), bytes_read: Box::new(|| 0) })
+        Ok(Opened { dealt: true, before, total: Some(places), ..Opened::whole(chunks) })
     }
 
     fn measure(&self, column: &str) -> Result<Measure> {

@@ -72,7 +72,7 @@ impl Order {
     ///
     /// How random it is: a row's neighbours in a batch are from as many row groups as a window holds, which are random
     /// ones; two rows of one row group are seldom far apart. A window should be of many row groups where rows that are
-    /// stored together are alike. It doesn't see how rows lie in a file that has few row groups.
+    /// stored together are alike. Files of few row groups are hardly shuffled beyond it.
     ///
     /// What it costs: the first batch waits for the first window, whose rows are held in memory, and each row is copied
     /// once more. As many row groups are read at a time as the session has partitions (`target_partitions`); the order

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use twox_hash::XxHash64;
+
 use super::shard::{Remainder, Shard};
 use super::source::{Mark, Reading};
 use super::window::Purpose;
@@ -26,6 +28,8 @@ pub(crate) struct Part {
     pub(crate) row: u64,
     /// How many rows of the epoch came before.
     pub(crate) before: u64,
+    /// Of all pieces, see [`Opened::layout`](super::source::Opened::layout).
+    pub(crate) layout: u64,
 }
 
 impl Part {
@@ -46,12 +50,17 @@ pub(crate) fn part_of(pieces: &[u64], filtered: bool, seed: u64, reading: &Readi
         None => cut(pieces, &order, 0..total(pieces)),
         Some(shard) => of_rank(pieces, &order, shard, filtered)?,
     };
-    let Some(Mark { place, rows: before }) = reading.mark else {
-        return Ok(Part { segments, first: 0, skip: 0, row: 0, before: 0 });
+    let layout = layout(pieces);
+    let Some(Mark { place, rows: before, layout: of_mark }) = reading.mark else {
+        return Ok(Part { segments, first: 0, skip: 0, row: 0, before: 0, layout });
     };
+    if of_mark != layout {
+        let message = "the files have other row groups than when this state was made, so its place in them isn't there";
+        return Err(Error::option(message).remedy("read the files as they were, or begin an epoch"));
+    }
     let done = usize::try_from(place.piece).unwrap_or(usize::MAX).min(segments.len());
     segments.drain(..done);
-    let mut part = Part { segments, first: place.piece, skip: 0, row: place.row, before };
+    let mut part = Part { segments, first: place.piece, skip: 0, row: place.row, before, layout };
     match part.segments.first_mut() {
         Some(_) if filtered => part.skip = place.row,
         Some(segment) => segment.rows.start = segment.rows.start.saturating_add(place.row).min(segment.rows.end),
@@ -68,7 +77,20 @@ pub(crate) fn stored_part(pieces: &[u64], filtered: bool, reading: &Reading<'_>)
     let before = if filtered || padded { 0 } else { reading.taken };
     let order: Vec<usize> = (0..pieces.len()).collect();
     let start = before.saturating_mul(reading.shard.map_or(1, |shard| shard.world_size));
-    Part { segments: cut(pieces, &order, start..total(pieces)), first: 0, skip: 0, row: 0, before }
+    Part {
+        segments: cut(pieces, &order, start..total(pieces)),
+        first: 0,
+        skip: 0,
+        row: 0,
+        before,
+        layout: layout(pieces),
+    }
+}
+
+/// XXH64 of how many rows each piece has.
+fn layout(pieces: &[u64]) -> u64 {
+    let bytes: Vec<u8> = pieces.iter().flat_map(|rows| rows.to_le_bytes()).collect();
+    XxHash64::oneshot(0, &bytes)
 }
 
 fn total(pieces: &[u64]) -> u64 {
@@ -175,7 +197,8 @@ mod tests {
         let mut before = 0;
         for (number, segment) in whole.segments.iter().enumerate() {
             for row in [0, segment.rows.end / 2] {
-                let mark = Mark { place: Place { piece: number as u64, row }, rows: before + row };
+                let place = Place { piece: number as u64, row };
+                let mark = Mark { place, rows: before + row, layout: layout(&pieces) };
                 let rest = part(&pieces, false, None, Some(mark)).unwrap();
                 assert_eq!(rows(&rest), rows(&whole)[(before + row) as usize..]);
                 let rest = part(&pieces, true, None, Some(mark)).unwrap();
@@ -185,7 +208,10 @@ mod tests {
             before += segment.rows.end;
         }
         // A place that there isn't is the end.
-        let beyond = Mark { place: Place { piece: u64::MAX, row: u64::MAX }, rows: 0 };
+        let place = Place { piece: u64::MAX, row: u64::MAX };
+        let beyond = Mark { place, rows: 0, layout: layout(&pieces) };
         assert!(part(&pieces, false, None, Some(beyond)).unwrap().segments.is_empty());
+        // In other pieces it would be another place.
+        assert!(part(&[5, 7, 1, 12], false, None, Some(beyond)).unwrap_err().is_option());
     }
 }

@@ -223,7 +223,7 @@ impl Loader {
             source: Arc::clone(&self.source),
             input: opened.chunks,
             dealer: self.shard.filter(|_| !opened.dealt).map(Dealer::new),
-            shuffle: self.shuffle(&state, opened.before)?,
+            shuffle: self.shuffle(&state, opened.before, opened.layout)?,
             skip: taken.saturating_sub(opened.before),
             cut,
             skip_cut,
@@ -271,7 +271,7 @@ impl Loader {
     }
 
     /// What shuffles the rows that are left after `before`.
-    fn shuffle(&self, state: &LoaderState, before: u64) -> Result<Option<Shuffle>> {
+    fn shuffle(&self, state: &LoaderState, before: u64, layout: u64) -> Result<Option<Shuffle>> {
         let Order::Streamed { seed, window } = self.order else { return Ok(None) };
         if !before.is_multiple_of(window as u64) {
             let message = format!("this state's mark is at row {before}, where no window of {window} rows begins");
@@ -281,7 +281,7 @@ impl Loader {
             BatchSize::Rows(rows) if self.group.is_none() => *rows,
             _ => SLICE,
         };
-        Ok(Some(Shuffle::new(seed, state.epoch, window, before / window as u64, slice)))
+        Ok(Some(Shuffle::new(seed, state.epoch, window, before / window as u64, slice, layout)))
     }
 
     fn ensure_ordered(&self, what: &str) -> Result<()> {
@@ -305,6 +305,7 @@ impl Loader {
         });
         json!({
             "columns": columns,
+            "rows": self.source.rows(),
             "batch": size,
             "group": group,
             "drop_last": self.drop_last,

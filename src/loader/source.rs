@@ -24,6 +24,8 @@ pub(crate) struct Place {
 pub(crate) struct Mark {
     pub(crate) place: Place,
     pub(crate) rows: u64,
+    /// Of the pieces that the place is in, see [`Opened::layout`].
+    pub(crate) layout: u64,
 }
 
 /// Rows, and where the first of them is from; the others follow it there.
@@ -61,6 +63,8 @@ pub(crate) struct Opened {
     pub(crate) before: u64,
     /// How many rows there are with those, if that is known.
     pub(crate) total: Option<u64>,
+    /// A number that changes with the pieces that the rows are from: a place in others means something else.
+    pub(crate) layout: u64,
     /// How many bytes were read so far.
     pub(crate) bytes_read: Box<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -68,7 +72,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// All rows of all ranks.
     pub(crate) fn whole(chunks: BoxStream<'static, Result<Chunk>>) -> Self {
-        Opened { chunks, dealt: false, before: 0, total: None, bytes_read: Box::new(|| 0) }
+        Opened { chunks, dealt: false, before: 0, total: None, layout: 0, bytes_read: Box::new(|| 0) }
     }
 }
 
@@ -103,6 +107,11 @@ pub(crate) trait BatchSource: Send + Sync {
 
     /// The names of the columns.
     fn columns(&self) -> Vec<String>;
+
+    /// How many rows it has, where that is part of what it is.
+    fn rows(&self) -> Option<u64> {
+        None
+    }
 
     /// Starts over, in an epoch's order.
     ///

@@ -11,12 +11,14 @@ const VERSION: u64 = 1;
 
 /// Where an epoch has come to: enough to go on with exactly the next batch, in another process and after a crash.
 ///
-/// It counts what the training loop has taken, not what was computed ahead. In the order
-/// [`streamed`](super::Order::streamed) it also says how many row groups are done, in the order that the seed gives
-/// them, and where the next window begins. [`to_string`](ToString::to_string) is a
+/// It counts what the training loop has taken, not what was computed ahead. [`to_string`](ToString::to_string) is a
 /// line of JSON to keep beside the model's weights, [`from_json`](LoaderState::from_json) reads it. It holds the
 /// loader's settings and its columns' names, and only a loader of the same takes it. The query and its data aren't in
 /// it: that they are the same is for the caller to see to.
+///
+/// In the order [`streamed`](super::Order::streamed) it also says how many row groups are done, in the order that the
+/// seed gives them, where the window begins that the next batch is in, and a hash of how many rows all row groups have:
+/// files that are cut otherwise are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderState {
     pub(super) epoch: u64,
@@ -63,12 +65,12 @@ impl LoaderState {
         let (epoch, batches, rows) = (number("epoch")?, number("batches")?, number("rows")?);
         let mark = value.get("mark").filter(|mark| !mark.is_null()).map(|mark| {
             let part = |name: &str| mark.get(name).and_then(Value::as_u64);
-            let mark = (part("piece"), part("row"), part("rows"));
-            let (Some(piece), Some(row), Some(before)) = mark else {
-                return Err(unreadable("`mark` isn't three whole numbers"));
+            let mark = (part("piece"), part("row"), part("rows"), part("layout"));
+            let (Some(piece), Some(row), Some(before), Some(layout)) = mark else {
+                return Err(unreadable("`mark` isn't four whole numbers"));
             };
             match before <= rows {
-                true => Ok(Mark { place: Place { piece, row }, rows: before }),
+                true => Ok(Mark { place: Place { piece, row }, rows: before, layout }),
                 false => Err(unreadable("its mark lies beyond its rows")),
             }
         });
@@ -93,7 +95,9 @@ impl LoaderState {
 impl fmt::Display for LoaderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoaderState { epoch, batches, rows, mark, loader } = self;
-        let mark = mark.map(|Mark { place, rows }| json!({"piece": place.piece, "row": place.row, "rows": rows}));
+        let mark = mark.map(|Mark { place, rows, layout }| {
+            json!({"piece": place.piece, "row": place.row, "rows": rows, "layout": layout})
+        });
         let place = json!({"version": VERSION, "epoch": epoch, "batches": batches, "rows": rows, "mark": mark, "loader": loader});
         place.fmt(f)
     }

@@ -101,6 +101,7 @@ pub(super) struct Shuffle {
     seed: u64,
     epoch: u64,
     size: u64,
+    layout: u64,
     windows: Windows,
     /// Where the rows that wait are from, each with how many there are.
     places: VecDeque<(Place, u64)>,
@@ -113,9 +114,9 @@ pub(super) struct Shuffle {
 
 impl Shuffle {
     /// Goes on after `number` windows.
-    pub(super) fn new(seed: u64, epoch: u64, size: usize, number: u64, slice: usize) -> Self {
+    pub(super) fn new(seed: u64, epoch: u64, size: usize, number: u64, slice: usize, layout: u64) -> Self {
         let windows = Windows::new(size);
-        Shuffle { seed, epoch, size: size as u64, windows, places: VecDeque::new(), number, open: None, slice }
+        Shuffle { seed, epoch, size: size as u64, layout, windows, places: VecDeque::new(), number, open: None, slice }
     }
 
     pub(super) fn push(&mut self, chunk: Chunk) {
@@ -167,7 +168,7 @@ impl Shuffle {
             }
             self.places.pop_front();
         }
-        Some(Mark { place, rows: self.number * self.size })
+        Some(Mark { place, rows: self.number * self.size, layout: self.layout })
     }
 }
 
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     fn shuffled(chunks: &[i64], size: usize, slice: usize, skip: u64) -> Vec<(i64, Option<Mark>)> {
-        let mut shuffle = Shuffle::new(3, 4, size, skip, slice);
+        let mut shuffle = Shuffle::new(3, 4, size, skip, slice, 9);
         let (mut start, mut seen) = (skip as i64 * size as i64, Vec::new());
         let collect = |shuffle: &mut Shuffle, ended: bool, seen: &mut Vec<(i64, Option<Mark>)>| {
             while let Some((rows, mark)) = shuffle.next(ended).unwrap() {
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn windows_know_where_they_begin() {
         let marks: Vec<_> = shuffled(&[10, 30, 10], 16, 5, 0).into_iter().filter_map(|(_, mark)| mark).collect();
-        let mark = |piece, row, rows| Mark { place: Place { piece, row }, rows };
+        let mark = |piece, row, rows| Mark { place: Place { piece, row }, rows, layout: 9 };
         assert_eq!(marks, [mark(0, 0, 0), mark(1, 6, 16), mark(1, 22, 32), mark(2, 8, 48)]);
     }
 }

@@ -119,6 +119,9 @@ async fn what_has_no_rows_or_another_order_is_refused() {
         let error = refused(loader(10).order(order)).await;
         assert!(error.is_option() && error.to_string().contains("Order::permuted"), "{error}");
     }
+    let state = loader(10).epoch(0).await.unwrap().state();
+    let error = loader(11).resume(&state).await.unwrap_err();
+    assert!(error.is_option() && error.to_string().contains("rows"), "{error}");
     // An entry that was made smaller behind its back is an error, not a read out of bounds.
     let td = dict(100);
     let mut entry = td.tensor("id").unwrap();

@@ -277,6 +277,11 @@ async fn resuming_reads_what_is_left_and_a_window() {
             let rest = make().await.resume(&lie).await.unwrap();
             rest.map_ok(|batch| ids(&batch)).try_collect::<Vec<_>>().await.unwrap();
         }
+        let other = tempfile::tempdir().unwrap();
+        write_lists(&other.path().join("a.parquet"), 0..64_000, 999);
+        let others = files(other.path(), 1, sql).await.order(order.clone());
+        let error = others.resume(&LoaderState::from_json(&text).unwrap()).await.unwrap_err();
+        assert!(error.is_option() && error.to_string().contains("row groups"), "{error}");
         let lie = LoaderState::from_json(&text.replace("\"mark\":{\"piece\"", "\"mark\":{\"pieces\""));
         assert!(lie.unwrap_err().to_string().contains("mark"));
     }

@@ -111,9 +111,9 @@ impl Scan {
     /// A part's segments one after the other; `threads` are read at a time.
     pub(super) fn read(self, part: Part, threads: usize) -> Result<Opened> {
         let total = (!self.filtered).then(|| part.rows().saturating_add(part.before));
-        let Part { segments, first, row, skip, before } = part;
+        let Part { segments, first, row, skip, before, layout } = part;
         let count = segments.len();
-        let opened = |chunks, bytes_read| Opened { chunks, dealt: true, before, total, bytes_read };
+        let opened = |chunks, bytes_read| Opened { chunks, dealt: true, before, total, layout, bytes_read };
         if count == 0 {
             return Ok(opened(stream::empty().boxed(), Box::new(|| 0)));
         }
