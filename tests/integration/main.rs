@@ -25,6 +25,8 @@ mod engine_streams;
 mod entry_rules;
 #[cfg(feature = "datafusion")]
 mod explain;
+#[cfg(feature = "datafusion")]
+mod functions;
 mod hostile;
 mod html;
 mod indexed_writes;

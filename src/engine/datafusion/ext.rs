@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::config::TensorDictConfig;
-use super::functions::{FieldNulls, UnnestNulls};
+use super::functions::{self, FieldNulls, UnnestNulls};
 use super::planner::TensorizeQueryPlanner;
 use super::relation::TensorDictRelations;
 use super::rule::{PushTensorizeBelowMerge, tensorize};
@@ -34,7 +34,8 @@ use crate::schema::TensorDictSchema;
 /// Adds tensordicts to a session that is being built.
 pub trait SessionStateBuilderExt {
     /// Adds the relations `tensordict((SELECT …), …)` and `tensordict_schema((SELECT …), …)`, the
-    /// defaults `SET tensordict.…`, and what plans and places the operator. On Linux and macOS also the forms of saved
+    /// defaults `SET tensordict.…`, what plans and places the operator, and the functions `pad_list`, `truncate_list`,
+    /// `fill_null`, `tensor_shape`, `one_hot` and `shuffle_key`. On Linux and macOS also the forms of saved
     /// tensordicts: `COPY (…) TO 'dir' STORED AS TENSORDICT` or `SAFETENSORS`, `read_tensordict('dir')`,
     /// `read_safetensors('file')`, and `CREATE EXTERNAL TABLE`.
     ///
@@ -70,6 +71,7 @@ impl SessionStateBuilderExt for SessionStateBuilder {
         let config = self.config().get_or_insert_default();
         config.options_mut().extensions.insert(TensorDictConfig::default());
         self.relation_planners().get_or_insert_default().insert(0, Arc::new(TensorDictRelations));
+        functions::register(&mut self);
         #[cfg(any(target_os = "linux", target_os = "macos"))]
         super::saved::register(&mut self);
         self.analyzer().get_or_insert_default().add_function_rewrite(Arc::new(FieldNulls::new()));

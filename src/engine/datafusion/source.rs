@@ -3,27 +3,25 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::common::{Column, DFSchema};
 use datafusion::dataframe::DataFrame;
-use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{Expr, ScalarUDF, lit};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 
 use super::files::Files;
+use super::functions::ShuffleKey;
 use super::repeatable::{ensure_order_is_stored, ensure_repeatable, ensure_same_rows};
 use super::scan::{Scan, bytes_scanned};
 use crate::convert::Converter;
 use crate::error::{Error, Result};
 use crate::loader::{
     BatchSource, Charge, Chunk, DistinctRows, Made, Measure, Opened, Order, Reading, is_key_type, measure_lists,
-    part_of, shuffle_keys, stored_part,
+    part_of, stored_part,
 };
 use crate::options::Options;
 use crate::schema::TensorDictSchema;
@@ -110,7 +108,8 @@ impl FrameSource {
         while schema.fields().iter().any(|field| *field.name() == name) {
             name.push('_');
         }
-        let hash = ScalarUDF::new_from_impl(ShuffleKey::new(seed, epoch)).call(keyed.clone()).alias(&name);
+        let hash = ScalarUDF::new_from_impl(ShuffleKey::new(epoch));
+        let hash = hash.call([lit(seed)].into_iter().chain(keyed.clone()).collect()).alias(&name);
         let by = [Expr::Column(Column::from_name(&name))].into_iter().chain(keyed);
         let by = by.map(|key| key.sort(true, true)).collect();
         let hash_place = columns.len();
@@ -199,39 +198,4 @@ fn key_place(schema: &DFSchema, key: &str) -> Result<usize> {
     let message = format!("rows can't be told apart by {}", field.data_type());
     let remedy = "use columns of integers, booleans, strings, binaries, dates or times";
     Err(Error::option(message).at(key).remedy(remedy))
-}
-
-/// The hash by which an epoch is sorted, as a function of the engine's.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct ShuffleKey {
-    seed: u64,
-    epoch: u64,
-    signature: Signature,
-}
-
-impl ShuffleKey {
-    fn new(seed: u64, epoch: u64) -> Self {
-        ShuffleKey { seed, epoch, signature: Signature::variadic_any(Volatility::Immutable) }
-    }
-}
-
-impl ScalarUDFImpl for ShuffleKey {
-    fn name(&self) -> &str {
-        "shuffle_key"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType, DataFusionError> {
-        Ok(DataType::UInt64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
-        let keys = ColumnarValue::values_to_arrays(&args.args)?;
-        // Constants alone come as arrays of one row.
-        let rows = keys.first().map_or(args.number_rows, |key| key.len());
-        Ok(ColumnarValue::Array(Arc::new(shuffle_keys(self.seed, self.epoch, &keys, rows)?)))
-    }
 }
