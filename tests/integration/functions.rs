@@ -422,7 +422,7 @@ async fn wrong_arguments_are_named() {
         ("pad_list(l, NULL)", "n is NULL"),
         ("pad_list(l, i)", ", which is no constant; write its value"),
         ("pad_list(l, i + 1)", "no constant"),
-        ("pad_list(l, 2147483647)", "2 rows of 2147483647 elements"),
+        ("pad_list(l, 2147483647)", "n is 2147483647; it takes a whole number from 1 to 16777216"),
         ("pad_list(l, 1)", "pad_list got a list of 2 elements, n is 1 (row 1)"),
         ("pad_list(pad_list(l, 3), 2)", "a list of 3 elements, n is 2"),
         ("pad_list(l, 3, 'x')", "value is x, of type Utf8"),
@@ -445,11 +445,16 @@ async fn wrong_arguments_are_named() {
         ("fill_null(s, 1)", "fill_null takes numbers, booleans, or lists of them, this is Utf8"),
         ("fill_null(struct(i), 1)", "fill_null(s['f'], 0)"),
         ("one_hot(i, 0)", "n is 0"),
-        ("one_hot(i, 2147483647)", "2 rows of 2147483647 elements"),
+        ("one_hot(i, 16777217)", "n is 16777217"),
         ("one_hot(0.5, 2)", "this is Float64"),
     ] {
         let sql = format!("SELECT {call} AS y FROM (VALUES ([1], 0, 'a'), ([1, 2], 1, 'b')) AS t(l, i, s)");
         let error = error(&ctx, &sql).await;
         assert!(error.to_string().contains(says), "{call}: {error}");
+    }
+    // More than a record batch has room for, known before any is asked for.
+    for call in ["pad_list([value], 16777216)", "one_hot(value, 16777216)"] {
+        let error = error(&ctx, &format!("SELECT {call} AS y FROM generate_series(1, 129)")).await;
+        assert!(error.to_string().contains("129 rows of 16777216 elements"), "{call}: {error}");
     }
 }

@@ -23,6 +23,10 @@ pub(super) const SECTION: DocSection = DocSection {
     description: Some("Columns made ready for tensors: lengths, nulls, shapes, orders."),
 };
 
+/// The most elements of a list that a function makes of its own accord: 2^24. To plan a query the engine makes null
+/// values of its columns' types, and one of a fixed-size list is an array of all of its elements.
+pub(super) const MOST_ELEMENTS: i32 = 1 << 24;
+
 /// A function of one column and constants. The type of what it gives depends on both.
 pub(super) trait ColumnFunction: Debug + Default + Eq + Hash + Send + Sync + 'static {
     const NAME: &'static str;
@@ -179,13 +183,13 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// How many elements: a constant from 1 to the most that a fixed-size list has.
-    pub(super) fn length(&self, place: usize, parameter: &str) -> Result<i32> {
+    /// How many elements: a constant from 1 to `most`.
+    pub(super) fn length(&self, place: usize, parameter: &str, most: i32) -> Result<i32> {
         let constant = self.constant(place, parameter)?;
         let number = whole_number(constant).and_then(|number| i32::try_from(number).ok());
-        number.filter(|number| *number >= 1).ok_or_else(|| {
-            self.wrong(parameter, constant).remedy(format!("it takes a whole number from 1 to {}", i32::MAX))
-        })
+        number
+            .filter(|number| (1..=most).contains(number))
+            .ok_or_else(|| self.wrong(parameter, constant).remedy(format!("it takes a whole number from 1 to {most}")))
     }
 
     /// A number or boolean as `element`, without loss but for the rounding of floats. A null is one of that type.

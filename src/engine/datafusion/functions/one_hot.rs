@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Int64Type};
 use arrow::util::display::array_value_to_string;
 use datafusion::logical_expr::Documentation;
 
-use super::column::{Arguments, ColumnFunction, SECTION};
+use super::column::{Arguments, ColumnFunction, MOST_ELEMENTS, SECTION};
 use super::lists::elements_in_all;
 use crate::error::{Error, Result};
 
@@ -33,7 +33,7 @@ impl ColumnFunction for OneHot {
         )
         .with_sql_example("```sql\n> SELECT one_hot(2, 4);   -- [0, 0, 1, 0]\n```")
         .with_argument("x", "Whole numbers.")
-        .with_argument("n", "How many classes there are: a constant from 1.")
+        .with_argument("n", "How many classes there are: a constant from 1 to 2^24.")
         .build()
     }
 
@@ -41,11 +41,15 @@ impl ColumnFunction for OneHot {
         if !arguments.column().data_type().is_integer() {
             return Err(arguments.wrong_type("whole numbers"));
         }
-        Ok(Field::new(Self::NAME, one_hot_type(arguments.length(1, "n")?), arguments.column().is_nullable()))
+        Ok(Field::new(
+            Self::NAME,
+            one_hot_type(arguments.length(1, "n", MOST_ELEMENTS)?),
+            arguments.column().is_nullable(),
+        ))
     }
 
     fn evaluate(arguments: &Arguments<'_>, column: ArrayRef, _: &Field) -> Result<ArrayRef> {
-        let n = arguments.length(1, "n")?;
+        let n = arguments.length(1, "n", MOST_ELEMENTS)?;
         let all = elements_in_all(arguments, column.len(), n, size_of::<i64>())?;
         // A number that int64 can't hold becomes null, and is no class.
         let classes = cast(&column, &DataType::Int64)?;

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Documentation;
 
-use super::column::{Arguments, ColumnFunction, SECTION, Side};
+use super::column::{Arguments, ColumnFunction, MOST_ELEMENTS, SECTION, Side};
 use super::lists::{Lists, Run, elements_in_all, elements_of, gather};
 use crate::error::{Error, Result};
 
@@ -35,7 +35,7 @@ impl ColumnFunction for PadList {
         )
         .with_sql_example("```sql\n> SELECT pad_list([1, 2], 4, -1);   -- [1, 2, -1, -1]\n```")
         .with_argument("list", "A list of numbers or booleans.")
-        .with_argument("n", "How many elements each list is to have: a constant from 1.")
+        .with_argument("n", "How many elements each list is to have: a constant from 1 to 2^24.")
         .with_argument("value", "A constant that the elements' type can hold, or NULL. Default: 0 or false.")
         .with_argument("side", "'right' (the default) or 'left': where `value` is put.")
         .with_related_udf("truncate_list")
@@ -44,7 +44,7 @@ impl ColumnFunction for PadList {
 
     fn field(arguments: &Arguments<'_>) -> Result<Field> {
         let (element, size) = elements_of(arguments)?;
-        let n = arguments.length(1, "n")?;
+        let n = arguments.length(1, "n", MOST_ELEMENTS)?;
         arguments.side(3)?;
         if let Some(size) = size.filter(|size| *size > n) {
             return Err(arguments.of_column(too_long(size as usize, n)));
@@ -56,7 +56,8 @@ impl ColumnFunction for PadList {
 
     fn evaluate(arguments: &Arguments<'_>, column: ArrayRef, field: &Field) -> Result<ArrayRef> {
         let (element, _) = elements_of(arguments)?;
-        let (n, side, value) = (arguments.length(1, "n")?, arguments.side(3)?, value(arguments, element)?);
+        let (n, side, value) =
+            (arguments.length(1, "n", MOST_ELEMENTS)?, arguments.side(3)?, value(arguments, element)?);
         let lists = Lists::of(&column)?;
         let padded = |values: ArrayRef| -> Result<ArrayRef> {
             let DataType::FixedSizeList(element, n) = field.data_type() else {

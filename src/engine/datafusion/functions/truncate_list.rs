@@ -43,7 +43,7 @@ impl ColumnFunction for TruncateList {
 
     fn field(arguments: &Arguments<'_>) -> Result<Field> {
         let (element, size) = elements_of(arguments)?;
-        let n = arguments.length(1, "n")?;
+        let n = arguments.length(1, "n", i32::MAX)?;
         arguments.side(2)?;
         let data_type = match size {
             Some(size) => DataType::FixedSizeList(Arc::clone(element), size.min(n)),
@@ -53,7 +53,7 @@ impl ColumnFunction for TruncateList {
     }
 
     fn evaluate(arguments: &Arguments<'_>, column: ArrayRef, field: &Field) -> Result<ArrayRef> {
-        let (n, side) = (arguments.length(1, "n")? as usize, arguments.side(2)?);
+        let (n, side) = (arguments.length(1, "n", i32::MAX)? as usize, arguments.side(2)?);
         let lists = Lists::of(&column)?;
         if lists.rows().flatten().all(|range| range.len() <= n) && column.data_type() == field.data_type() {
             return Ok(column);
