@@ -51,6 +51,11 @@ impl DType {
         })
     }
 
+    /// Whether it is integers, or booleans, which count as 0 and 1.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(self, DType::Uint8 | DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 | DType::Bool)
+    }
+
     /// The same type by tch's name.
     pub fn kind(self) -> Kind {
         match self {

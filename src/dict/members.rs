@@ -124,8 +124,9 @@ impl TensorDict {
         let given = edit(&mut edited)?;
         if edited.batch_size() != member.batch_size() || edited.device() != member.device() {
             stack.admit(std::slice::from_ref(&edited))?;
+        } else {
+            ensure_other_names(stack.dim_name(), &edited)?;
         }
-        stack.ensure_other_names(&edited)?;
         stack.members[at as usize] = edited;
         Ok(given)
     }
@@ -149,8 +150,9 @@ impl LazyStack {
         let sizes = first.batch_size();
         // Any size goes along a dim in which members differ already.
         let ragged = |dim: usize| self.members.iter().any(|member| member.batch_size().get(dim) != sizes.get(dim));
+        let name = self.dim_name();
         for newcomer in newcomers {
-            self.ensure_other_names(newcomer)?;
+            ensure_other_names(name, newcomer)?;
             if newcomer.device() != first.device() {
                 return Err(Error::device(format!(
                     "Devices differ: the stack has {:?}, the new member {:?}",
@@ -172,19 +174,19 @@ impl LazyStack {
         Ok(())
     }
 
-    /// Fails if a dim of a member to be has the name of the stack dim.
-    fn ensure_other_names(&self, newcomer: &TensorDict) -> Result<()> {
-        match self.dim_name() {
-            Some(name) if has_name(newcomer, name) => {
-                Err(Error::key(format!("a dim of the new member is named '{name}', as the stack dim is"))
-                    .remedy("set_names gives it another name"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn adopt(&mut self, at: usize, members: Vec<TensorDict>) {
         self.members.splice(at..at, members);
+    }
+}
+
+/// Fails if a dim of a member to be has the name of the stack dim.
+fn ensure_other_names(stack_dim: Option<&str>, newcomer: &TensorDict) -> Result<()> {
+    match stack_dim {
+        Some(name) if has_name(newcomer, name) => {
+            Err(Error::key(format!("a dim of the new member is named '{name}', as the stack dim is"))
+                .remedy("set_names gives it another name"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -45,11 +45,10 @@ type Reduce<'a> = dyn FnMut(&Tensor, i64) -> Result<Tensor> + 'a;
 impl Reduction {
     /// Fails for integers and booleans where only floats have a result.
     fn check(self, tensor: &Tensor) -> Result<()> {
-        let kind = tensor.f_kind()?;
+        let dtype = DType::from(tensor.f_kind()?);
         let of_floats = matches!(self, Reduction::Mean | Reduction::Std | Reduction::Var);
-        let integers = matches!(kind, Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64 | Kind::Bool);
-        if of_floats && integers {
-            return Err(Error::schema(format!("{self:?} is of floats, the tensors are {}", DType::from(kind)))
+        if of_floats && dtype.is_counted() {
+            return Err(Error::schema(format!("{self:?} is of floats, the tensors are {dtype}"))
                 .remedy("cast first, as by to_dtype(Kind::Float)"));
         }
         Ok(())

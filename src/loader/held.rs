@@ -1,6 +1,6 @@
 //! The rows of a tensordict that is there already, in memory or mapped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
@@ -74,9 +74,10 @@ impl Loader {
 }
 
 impl HeldRows {
-    fn dict(&self) -> TensorDict {
-        // A handle is made or it isn't: whoever panicked has left nothing half done.
-        self.dict.lock().unwrap_or_else(PoisonError::into_inner).shallow_clone()
+    /// Not cloned, which for a lazy stack would be work for each of its members.
+    fn dict(&self) -> MutexGuard<'_, TensorDict> {
+        // It is only read: whoever panicked has left nothing half done.
+        self.dict.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

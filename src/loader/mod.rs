@@ -67,3 +67,5 @@ pub use shard::Remainder;
 pub(crate) use source::{BatchSource, Charge, Chunk, Made, Opened, Place, Reading};
 #[cfg(feature = "datafusion")]
 pub use state::LoaderState;
+#[cfg(feature = "datafusion")]
+pub(crate) use window::shown_bytes;

@@ -91,7 +91,7 @@ impl Window {
 }
 
 /// Bytes that the rows take, without what their buffers hold beyond them.
-fn shown_bytes(rows: &RecordBatch) -> usize {
+pub(crate) fn shown_bytes(rows: &RecordBatch) -> usize {
     rows.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or_default()).sum()
 }
 

@@ -209,6 +209,26 @@ async fn each_row_goes_to_one_rank() {
     assert!(refused(elements.shard(0, 2, Remainder::Drop)).await.is_option());
 }
 
+/// An epoch by so many threads, stopped after each of these numbers of batches and gone on with by another loader.
+pub(crate) async fn resumes_as_in_one_go(threads: usize, make: impl AsyncFn(usize) -> Loader, stops: Vec<usize>) {
+    let loader = make(threads).await;
+    let whole = epoch(&loader, 5).await;
+    let mut seen = Vec::new();
+    let mut batches = loader.epoch(5).await.unwrap();
+    for stop in stops {
+        for _ in 0..stop {
+            seen.extend(batches.try_next().await.unwrap().map(|batch| ids(&batch)));
+        }
+        let state = LoaderState::from_json(&batches.state().to_string()).unwrap();
+        assert_eq!(state, batches.state());
+        assert_eq!((state.epoch(), state.batches()), (5, seen.len() as u64));
+        drop(batches);
+        batches = make(3).await.resume(&state).await.unwrap();
+    }
+    seen.extend(batches.map_ok(|batch| ids(&batch)).try_collect::<Vec<_>>().await.unwrap());
+    assert_eq!(seen, whole);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -232,22 +252,7 @@ proptest! {
                     false => loader.batch_size(size).shard(world - 1, world, remainder),
                 }
             };
-            let loader = make(partitions).await;
-            let whole = epoch(&loader, 5).await;
-            let mut seen = Vec::new();
-            let mut batches = loader.epoch(5).await.unwrap();
-            for stop in stops {
-                for _ in 0..stop {
-                    seen.extend(batches.try_next().await.unwrap().map(|batch| ids(&batch)));
-                }
-                let state = LoaderState::from_json(&batches.state().to_string()).unwrap();
-                assert_eq!(state, batches.state());
-                assert_eq!((state.epoch(), state.batches()), (5, seen.len() as u64));
-                drop(batches);
-                batches = make(3).await.resume(&state).await.unwrap();
-            }
-            seen.extend(batches.map_ok(|batch| ids(&batch)).try_collect::<Vec<_>>().await.unwrap());
-            assert_eq!(seen, whole);
+            resumes_as_in_one_go(partitions, make, stops).await;
         });
     }
 }

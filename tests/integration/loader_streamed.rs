@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use proptest::prelude::*;
 use tensorquery::{Collate, Loader, LoaderState, Order, Remainder};
 
-use crate::loader::{epoch, ids, loader, refused, rows};
+use crate::loader::{epoch, ids, loader, refused, resumes_as_in_one_go, rows};
 use crate::sql::{context, register_rows};
 
 /// `id`, and a list `l` of `id * 7 % 23` elements.
@@ -223,21 +223,7 @@ proptest! {
                     if let Some(window) = group { loader.group_by_length("l", window) } else { loader }
                 }
             };
-            let loader = make(threads).await;
-            let whole = epoch(&loader, 5).await;
-            let mut seen = Vec::new();
-            let mut batches = loader.epoch(5).await.unwrap();
-            for stop in stops {
-                for _ in 0..stop {
-                    seen.extend(batches.try_next().await.unwrap().map(|batch| ids(&batch)));
-                }
-                let state = LoaderState::from_json(&batches.state().to_string()).unwrap();
-                assert_eq!(state, batches.state());
-                drop(batches);
-                batches = make(3).await.resume(&state).await.unwrap();
-            }
-            seen.extend(batches.map_ok(|batch| ids(&batch)).try_collect::<Vec<_>>().await.unwrap());
-            assert_eq!(seen, whole);
+            resumes_as_in_one_go(threads, make, stops).await;
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use datafusion::common::DFSchemaRef;
 use datafusion::dataframe::DataFrame;
@@ -27,7 +27,7 @@ use super::stream::TensorDictStream;
 use crate::convert::Converter;
 use crate::dict::{TensorDict, ensure_device};
 use crate::error::{Error, Result};
-use crate::loader::Loader;
+use crate::loader::{Loader, shown_bytes};
 use crate::options::{MaskKeys, Options};
 use crate::schema::TensorDictSchema;
 
@@ -305,9 +305,4 @@ async fn forward(mut stream: SendableRecordBatchStream, partition: usize, sender
             return;
         }
     }
-}
-
-/// Bytes that the rows take, without what their buffers hold beyond them.
-fn shown_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or_default()).sum()
 }

@@ -97,6 +97,19 @@ fn depends_on_order(node: &LogicalPlan) -> Result<Option<String>, datafusion::er
     })
 }
 
+/// What is found first in a node of the plan, from the top.
+pub(super) fn first_of<T>(
+    plan: &Arc<dyn ExecutionPlan>,
+    mut find: impl FnMut(&Arc<dyn ExecutionPlan>) -> Option<T>,
+) -> Result<Option<T>> {
+    let mut found = None;
+    plan.apply(|node| {
+        found = find(node);
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
 /// Refuses plans of one partition in which rows don't come as they are stored.
 pub(super) fn ensure_order_is_stored(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     const KEEP_ORDER: [&str; 9] = [
@@ -110,15 +123,13 @@ pub(super) fn ensure_order_is_stored(plan: &Arc<dyn ExecutionPlan>) -> Result<()
         "EmptyExec",
         "TensorizeExec",
     ];
-    let mut refused = None;
-    plan.apply(|node| {
+    let refused = first_of(plan, |node| {
         let partitions = node.output_partitioning().partition_count();
-        if !KEEP_ORDER.contains(&node.name()) {
-            refused = Some(format!("`{}` doesn't keep the order of rows", node.name()));
-        } else if partitions > 1 {
-            refused = Some(format!("a table of {partitions} partitions has no order"));
+        match node.name() {
+            name if !KEEP_ORDER.contains(&name) => Some(format!("`{name}` doesn't keep the order of rows")),
+            _ if partitions > 1 => Some(format!("a table of {partitions} partitions has no order")),
+            _ => None,
         }
-        Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     match refused {
         Some(message) => Err(Error::option(message).remedy("use `Order::shuffled`, or store the result in one file")),

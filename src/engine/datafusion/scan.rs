@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
     DefaultParquetFileReaderFactory, ParquetAccessPlan, ParquetRowSelection, RowGroupAccess,
@@ -21,6 +21,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
+use super::repeatable::first_of;
 use crate::error::{Error, Result};
 use crate::loader::{Chunk, Opened, Part, Place, Segment};
 
@@ -84,11 +85,8 @@ impl Scan {
     ) -> Result<Self> {
         Self::ensure_fits(&plan)?;
         let (config, source) = parquet(leaf_of(&plan))?;
-        let mut filtered = source.filter().is_some();
-        plan.apply(|node| {
-            filtered |= node.name() == "FilterExec";
-            Ok(TreeNodeRecursion::Continue)
-        })?;
+        let filter = first_of(&plan, |node| (node.name() == "FilterExec").then_some(()))?;
+        let filtered = source.filter().is_some() || filter.is_some();
         let mut files: Vec<_> = config.file_groups.iter().flat_map(FileGroup::iter).cloned().collect();
         if by_name {
             files.sort_by(|left, right| left.path().cmp(right.path()));
@@ -160,14 +158,10 @@ fn access_to(segment: &Segment, total: u64) -> RowGroupAccess {
 }
 
 fn ensure_row_by_row(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    let mut refused = None;
-    plan.apply(|node| {
-        if !ROW_BY_ROW.contains(&node.name()) {
-            refused = Some(format!("`{}` is no scan, filter or projection", node.name()));
-        } else if node.fetch().is_some() {
-            refused = Some(format!("`{}` has a LIMIT", node.name()));
-        }
-        Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    let refused = first_of(plan, |node| match node.name() {
+        name if !ROW_BY_ROW.contains(&name) => Some(format!("`{name}` is no scan, filter or projection")),
+        name if node.fetch().is_some() => Some(format!("`{name}` has a LIMIT")),
+        _ => None,
     })?;
     match refused {
         Some(what) => {

@@ -3,6 +3,7 @@
 use tch::{Kind, Tensor};
 
 use super::JaggedTensor;
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{Number, ragged};
 
@@ -18,7 +19,7 @@ impl JaggedTensor {
     /// Only if libtorch fails.
     pub fn sum_rows(&self) -> Result<Tensor> {
         let kind = self.values.f_kind()?;
-        let kind = if counted(kind) { Kind::Int64 } else { kind };
+        let kind = if DType::from(kind).is_counted() { Kind::Int64 } else { kind };
         Ok(self.sums(wide(kind))?.f_to_kind(kind)?)
     }
 
@@ -43,7 +44,7 @@ impl JaggedTensor {
     /// An [overflow](crate::Error::is_overflow) error for an `empty` that the dtype can't hold.
     pub fn mean_rows(&self, empty: impl Into<Number>) -> Result<Tensor> {
         let kind = self.values.f_kind()?;
-        let kind = if counted(kind) { Kind::Float } else { kind };
+        let kind = if DType::from(kind).is_counted() { Kind::Float } else { kind };
         let empty = empty.into().to_tensor(kind, self.device())?;
         let lengths = self.per_row(&self.lengths()?)?;
         // Divided by 1, empty rows have no NaN in their gradients.
@@ -116,9 +117,4 @@ fn wide(kind: Kind) -> Kind {
         Kind::ComplexFloat => Kind::ComplexDouble,
         kind => kind,
     }
-}
-
-/// Whether it is integers, or booleans, which count as 0 and 1.
-fn counted(kind: Kind) -> bool {
-    matches!(kind, Kind::Bool | Kind::Uint8 | Kind::Int8 | Kind::Int16 | Kind::Int | Kind::Int64)
 }

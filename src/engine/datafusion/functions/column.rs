@@ -86,17 +86,13 @@ impl<F: ColumnFunction> ScalarUDFImpl for Adapter<F> {
         if is_listing(&args) {
             return Ok(Arc::new(Field::new(F::NAME, F::example().1, true)));
         }
-        let arguments = Arguments::new(F::NAME, args.arg_fields, args.scalar_arguments.to_vec());
+        let arguments = Arguments::planned(F::NAME, &args);
         arguments.count_is(F::ARGUMENTS, &self.documentation)?;
         Ok(Arc::new(F::field(&arguments)?.with_name(F::NAME)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> datafusion::error::Result<ColumnarValue> {
-        let constants = args.args.iter().map(|arg| match arg {
-            ColumnarValue::Scalar(constant) => Some(constant),
-            ColumnarValue::Array(_) => None,
-        });
-        let arguments = Arguments::new(F::NAME, &args.arg_fields, constants.collect());
+        let arguments = Arguments::given(F::NAME, &args);
         arguments.count_is(F::ARGUMENTS, &self.documentation)?;
         // A constant column comes as one row, and so goes back.
         let column = match &args.args[0] {
@@ -133,12 +129,18 @@ pub(super) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new(
-        function: &'static str,
-        fields: &'a [FieldRef],
-        constants: Vec<Option<&'a ScalarValue>>,
-    ) -> Arguments<'a> {
-        Arguments { function, fields, constants }
+    /// Those of a call that is planned.
+    pub(super) fn planned(function: &'static str, args: &ReturnFieldArgs<'a>) -> Arguments<'a> {
+        Arguments { function, fields: args.arg_fields, constants: args.scalar_arguments.to_vec() }
+    }
+
+    /// Those of a call that runs.
+    pub(super) fn given(function: &'static str, args: &'a ScalarFunctionArgs) -> Arguments<'a> {
+        let constants = args.args.iter().map(|arg| match arg {
+            ColumnarValue::Scalar(constant) => Some(constant),
+            ColumnarValue::Array(_) => None,
+        });
+        Arguments { function, fields: &args.arg_fields, constants: constants.collect() }
     }
 
     pub(super) fn count_is(&self, arguments: RangeInclusive<usize>, documentation: &Documentation) -> Result<()> {

@@ -17,6 +17,14 @@ pub(super) fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating() || *data_type == DataType::Boolean
 }
 
+/// 0, or false.
+pub(super) fn zero_of(element: &DataType) -> Result<ScalarValue> {
+    match element {
+        DataType::Boolean => Ok(false.into()),
+        number => Ok(ScalarValue::new_zero(number)?),
+    }
+}
+
 /// The elements' field, and how many there are where the type says it.
 pub(super) fn elements_of<'a>(arguments: &Arguments<'a>) -> Result<(&'a FieldRef, Option<i32>)> {
     let (element, size) = match arguments.column().data_type() {

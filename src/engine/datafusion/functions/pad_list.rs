@@ -9,7 +9,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Documentation;
 
 use super::column::{Arguments, ColumnFunction, MOST_ELEMENTS, SECTION, Side};
-use super::lists::{Lists, Run, elements_in_all, elements_of, gather};
+use super::lists::{Lists, Run, elements_in_all, elements_of, gather, zero_of};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -94,8 +94,7 @@ impl ColumnFunction for PadList {
 fn value(arguments: &Arguments<'_>, element: &FieldRef) -> Result<ScalarValue> {
     match arguments.has(2) {
         true => arguments.value(2, "value", element.data_type()),
-        false if *element.data_type() == DataType::Boolean => Ok(false.into()),
-        false => Ok(ScalarValue::new_zero(element.data_type())?),
+        false => zero_of(element.data_type()),
     }
 }
 

@@ -58,7 +58,7 @@ impl ScalarUDFImpl for ShuffleKey {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         if !is_listing(&args) {
-            let arguments = Arguments::new(NAME, args.arg_fields, args.scalar_arguments.to_vec());
+            let arguments = Arguments::planned(NAME, &args);
             arguments.count_is(2..=usize::MAX, &self.documentation)?;
             seed_of(&arguments)?;
             if let Some(key) = args.arg_fields[1..].iter().find(|key| !is_key_type(key.data_type())) {
@@ -71,11 +71,7 @@ impl ScalarUDFImpl for ShuffleKey {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constants = args.args.iter().map(|arg| match arg {
-            ColumnarValue::Scalar(constant) => Some(constant),
-            ColumnarValue::Array(_) => None,
-        });
-        let arguments = Arguments::new(NAME, &args.arg_fields, constants.collect());
+        let arguments = Arguments::given(NAME, &args);
         arguments.count_is(2..=usize::MAX, &self.documentation)?;
         let seed = seed_of(&arguments)?;
         let keys = ColumnarValue::values_to_arrays(&args.args[1..])?;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, FixedSizeListArray, GenericListArray, OffsetSizeTrait};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Documentation;
 
 use super::column::{Arguments, ColumnFunction, SECTION, Side};
-use super::lists::{Lists, Run, elements_of, gather};
+use super::lists::{Lists, Run, elements_of, gather, zero_of};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -64,8 +63,8 @@ impl ColumnFunction for TruncateList {
         };
         // Null rows of fixed-size lists have elements, too.
         let (nothing, hidden) = match field.data_type() {
-            DataType::FixedSizeList(element, size) => (element_zero(element)?, *size as usize),
-            DataType::List(element) | DataType::LargeList(element) => (element_zero(element)?, 0),
+            DataType::FixedSizeList(element, size) => (zero_of(element.data_type())?, *size as usize),
+            DataType::List(element) | DataType::LargeList(element) => (zero_of(element.data_type())?, 0),
             other => return Err(Error::schema(format!("{other} is no list"))),
         };
         let rows = || lists.rows().map(|range| range.map(kept));
@@ -83,13 +82,6 @@ impl ColumnFunction for TruncateList {
             (_, DataType::List(element)) => shorter::<i32>(element, lengths, values, &column),
             (_, other) => Err(Error::schema(format!("{other} is no list"))),
         }
-    }
-}
-
-fn element_zero(element: &FieldRef) -> Result<ScalarValue> {
-    match element.data_type() {
-        DataType::Boolean => Ok(false.into()),
-        number => Ok(ScalarValue::new_zero(number)?),
     }
 }
 
